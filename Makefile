@@ -1,0 +1,34 @@
+# Everything here works in a fresh clone: .venv is made on demand, and so is the managed CPU build of vLLM.
+.DEFAULT_GOAL := demo
+.PHONY: demo test check fmt engine
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+PYTHON ?=
+
+# Serve a tiny model on a real vLLM and look at it. Without a terminal: the same, as text.
+demo: $(STAMP)
+	$(BIN)/cockpit demo
+
+# Everything that must be green before a commit; live tests boot a real vLLM.
+test: check engine
+	$(BIN)/python -m pytest --ignore=tests/live
+	$(BIN)/python -m pytest -v tests/live
+
+check: $(STAMP)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: $(STAMP)
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+# The managed CPU engine of this user: shared by the demo, the tests and daily use.
+engine: $(STAMP)
+	$(BIN)/cockpit engines install cpu
+
+$(STAMP): pyproject.toml scripts/bootstrap.sh
+	PYTHON="$(PYTHON)" sh scripts/bootstrap.sh
+	touch $@

@@ -1,0 +1,1 @@
+"""WAS it worth it: load that is counted on the client's side."""

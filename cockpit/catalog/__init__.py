@@ -1,0 +1,1 @@
+"""WHAT is wanted: slugs, the recipes that users write."""

@@ -1,0 +1,92 @@
+"""The command line: builds the parser, runs one verb, and turns every error into one sentence."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from cockpit import __version__, paths
+from cockpit.cli.output import emit, tell
+from cockpit.errors import CockpitError
+
+VERBS = ("slugs", "check", "plan", "serve", "ps", "top", "logs", "stop", "engines", "demo")
+"""Modules of this package; each has add(subparsers), which names its run function."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Usage errors are one sentence with a fix instead of argparse's two paragraphs."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CockpitError(message[:1].lower() + message[1:], fix=f"See `{self.prog} --help`.")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = _Parser(
+        prog="cockpit",
+        description="A terminal cockpit for serving language models with vLLM. Without a verb it opens the screen.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"cockpit {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=_Parser)
+    for verb in VERBS:
+        importlib.import_module(f"cockpit.cli.{verb}").add(verbs)
+    return parser
+
+
+def _screen() -> int:
+    from cockpit.terminal import require_terminal
+
+    require_terminal()
+    from cockpit.tui.app import run_app
+
+    return run_app()
+
+
+def _internal_error(error: BaseException) -> int:
+    """Keep the traceback in a file for a bug report, and say where."""
+    note = ""
+    with contextlib.suppress(OSError, CockpitError):
+        file = paths.ensure_private(paths.state_home()) / f"crash-{time.strftime('%Y%m%d-%H%M%S')}.txt"
+        file.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        note = f" The details are in {file}; please report them."
+    tell(f"cockpit: this is a bug in cockpit: {type(error).__name__}: {error}.{note}")
+    return 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 fine, 1 failed, 2 wrong usage or refused."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        arguments = build_parser().parse_args(words)
+        if arguments.verb is None:
+            return _screen()
+        return int(arguments.run(arguments))
+    except CockpitError as error:
+        if "--json" in words:
+            emit({"error": error.as_json()})
+        tell(f"cockpit: {error.sentence()}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader went away (`| head`): not an error, and nothing more can be printed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 - the top-level guard: a bug never shows as a traceback
+        return _internal_error(error)
+
+
+def entry() -> NoReturn:
+    """The console script."""
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""`cockpit plan SLUG`: the exact command and environment, started by nobody."""
+
+from __future__ import annotations
+
+import argparse
+
+from cockpit.cli.options import plan_options, verb
+from cockpit.cli.output import emit, say, tell
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the verb."""
+    parser = verb(verbs, "plan", "show the exact command and environment of a slug", run)
+    plan_options(parser)
+    parser.add_argument("--force", action="store_true", help="pass what only this rig stands against")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the plan; exit 2 with the reasons when it would be refused."""
+    from cockpit.cli.shapes import plan_json
+    from cockpit.launch.plan import parse_settings
+    from cockpit.launch.render import shell_command
+    from cockpit.rules.plan_rules import refusals
+    from cockpit.session import Session, describe
+
+    plan = Session().plan(arguments.slug, parse_settings(arguments.settings), arguments.engine)
+    refused = bool(refusals(plan.findings, arguments.force))
+    if arguments.json:
+        emit(plan_json(plan))
+    else:
+        say(shell_command(plan))
+        for finding in plan.findings:
+            tell(describe(finding))
+    return 2 if refused else 0

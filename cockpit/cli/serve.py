@@ -1,0 +1,152 @@
+"""`cockpit serve SLUG`: start a server that outlives the shell; --wait follows its boot."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from cockpit.cli.options import plan_options, verb
+from cockpit.cli.output import emit, say, tell
+from cockpit.errors import CockpitError, FailedError
+from cockpit.units import tokens
+
+if TYPE_CHECKING:
+    from cockpit.supervisor.ready import Progress
+    from cockpit.supervisor.spawn import Running
+
+_LAST_LINES = 20
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the verb."""
+    parser = verb(verbs, "serve", "start a slug's server, detached", run)
+    plan_options(parser)
+    parser.add_argument("--wait", action="store_true", help="follow the boot until it is ready or dead")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="with --wait: give up waiting after this")
+    parser.add_argument("--force", action="store_true", help="pass what only this rig stands against")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Start; exit 0 when started (or ready), 1 when it died or was not ready in time, 2 when refused."""
+    from cockpit.launch.plan import parse_settings
+    from cockpit.session import Session, describe
+
+    session = Session()
+    plan = session.plan(arguments.slug, parse_settings(arguments.settings), arguments.engine)
+    for finding in plan.findings:
+        if finding.severity != "block":
+            tell(describe(finding))
+    running = session.start(plan, arguments.force)
+    tell(f"{running.record.name} started, pid {_pid(running)}, log {running.record.log}")
+    if not arguments.wait:
+        if arguments.json:
+            emit(_started_json(running))
+        else:
+            say(f"{running.record.name}  {running.record.url}  `cockpit top {running.record.name}` follows it.")
+        return 0
+    return _wait(running, arguments)
+
+
+def _pid(running: Running) -> int | None:
+    return running.record.process.pid if running.record.process else None
+
+
+def _wait(running: Running, arguments: argparse.Namespace) -> int:
+    try:
+        progress = follow(running, arguments.timeout)
+    except KeyboardInterrupt:
+        tell(f"No longer waiting; {running.record.name} goes on. `cockpit stop {running.record.name}` ends it.")
+        raise
+    if arguments.json:
+        emit(served_json(running, progress))
+    if progress.life == "ready":
+        if not arguments.json:
+            say(f"{running.record.name} is ready after {progress.seconds:.1f} s at {running.record.url}")
+        return 0
+    error = death(running, progress)
+    if arguments.json:
+        tell(f"cockpit: {error.sentence()}")
+        return 1
+    raise error
+
+
+def follow(running: Running, timeout: float | None = None) -> Progress:
+    """Tell the stages on stderr as they come, until ready, dead or out of time; the last progress."""
+    from cockpit.supervisor.ready import wait_ready
+
+    told: set[str] = set()
+    last = None
+    for progress in wait_ready(running, timeout):
+        last = progress
+        for stage in progress.boot.stages:
+            text = f"  {stage.id:<12} {stage.started:6.1f} s  {stage.progress}"
+            if stage.ended is not None and stage.id not in told:
+                told.add(stage.id)
+                tell(f"  {stage.id:<12} {stage.seconds or 0:6.1f} s  {stage.progress}")
+            elif stage.id == "ready" and stage.id not in told:
+                told.add(stage.id)
+                tell(text)
+    if last is None:
+        raise FailedError("the boot could not be followed", fix=f"See {running.record.log}.")
+    return last
+
+
+def death(running: Running, progress: Progress) -> CockpitError:
+    """What to say of a server that is not ready: its exit code, its first exception, its last lines."""
+    from cockpit.supervisor.logfile import last_lines
+
+    record = running.record
+    if progress.life == "starting":
+        return FailedError(
+            f"{record.name} was not ready in time",
+            fix=f"It goes on; `cockpit logs {record.name} -f` follows it, `cockpit stop {record.name}` ends it.",
+        )
+    for line in last_lines(record.log, _LAST_LINES):
+        tell(f"  | {line}")
+    code = "unknown" if progress.exit_code is None else str(progress.exit_code)
+    cause = progress.boot.first_exception or ""
+    return FailedError(
+        f"{record.name} died while it started, exit code {code}", cause, f"Its whole log is {record.log}."
+    )
+
+
+def _started_json(running: Running) -> dict[str, Any]:
+    record = running.record
+    return {
+        "instance": record.name,
+        "slug": record.slug,
+        "pid": _pid(running),
+        "url": record.url,
+        "log": record.log,
+        "state": "starting",
+        "boot_seconds": None,
+        "stages": [],
+        "kv": None,
+        "diagnosis": None,
+    }
+
+
+def served_json(running: Running, progress: Progress) -> dict[str, Any]:
+    """`cockpit serve --wait --json`."""
+    from cockpit.supervisor.logfile import last_lines
+
+    facts = progress.boot.facts
+    dead = progress.life == "dead"
+    return {
+        **_started_json(running),
+        "state": progress.life,
+        "boot_seconds": round(progress.seconds, 3) if progress.life == "ready" else None,
+        "stages": [
+            {"id": stage.id, "seconds": None if stage.seconds is None else round(stage.seconds, 3)}
+            for stage in progress.boot.stages
+        ],
+        "kv": {"capacity_tokens": facts.capacity_tokens, "max_concurrency": facts.max_concurrency},
+        "exit_code": progress.exit_code,
+        "first_exception": progress.boot.first_exception if dead else None,
+        "last_lines": last_lines(running.record.log, _LAST_LINES) if dead else [],
+    }
+
+
+def capacity_text(progress: Progress) -> str:
+    """``2,097,152 tokens``, as the boot log gave it."""
+    return f"{tokens(progress.boot.facts.capacity_tokens)} tokens"

@@ -1,0 +1,87 @@
+"""Values as the JSON that scripts rely on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cockpit.catalog.load import Entry, Problem
+from cockpit.launch.render import shell_command, shown_env
+from cockpit.launch.types import LaunchPlan
+from cockpit.rules.finding import Finding, ToggleState
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """One finding."""
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "subject": finding.subject,
+        "message": finding.message,
+        "fix": finding.fix,
+    }
+
+
+def toggles_json(states: dict[str, ToggleState], values: dict[str, Any]) -> dict[str, Any]:
+    """Every toggle's state, value and reason."""
+    return {
+        name: {"state": state.state, "value": values.get(name), "reason": state.reason, "fix": state.fix}
+        for name, state in states.items()
+    }
+
+
+def slug_json(entry: Entry, states: dict[str, ToggleState], values: dict[str, Any]) -> dict[str, Any]:
+    """One row of `cockpit slugs`."""
+    slug, weights = entry.slug, entry.slug.weights
+    spec = slug.speculative
+    return {
+        "name": slug.name,
+        "aliases": slug.aliases,
+        "model": slug.model,
+        "description": slug.description,
+        "platform": slug.platform,
+        "weights": {
+            "repo": weights.repo or entry.model_source,
+            "format": weights.format,
+            "bits": weights.bits,
+            "widths": weights.widths,
+            "moe": weights.moe,
+            "size_bytes": weights.size_bytes,
+            "bits_per_weight": weights.bits_per_weight,
+        },
+        "tensor_parallel": slug.tensor_parallel,
+        "max_model_len": slug.max_model_len,
+        "kv_cache_dtype": slug.kv_cache_dtype,
+        "speculative": {"method": spec.method, "tokens": spec.tokens} if spec else None,
+        "quality": slug.quality,
+        "toggles": toggles_json(states, values),
+        "file": str(entry.file),
+    }
+
+
+def problem_json(problem: Problem) -> dict[str, Any]:
+    """A slug file that cannot be used."""
+    return {
+        "name": problem.name,
+        "file": str(problem.file),
+        "error": {"title": problem.title, "detail": problem.detail, "fix": problem.fix},
+    }
+
+
+def plan_json(plan: LaunchPlan) -> dict[str, Any]:
+    """`cockpit plan`. The forecast is unknown until the planner exists."""
+    return {
+        "slug": plan.slug,
+        "model": plan.model,
+        "argv": plan.argv,
+        "env": shown_env(plan.env),
+        "cwd": plan.cwd,
+        "host": plan.host,
+        "port": plan.port,
+        "url": plan.url,
+        "gpus": plan.gpus,
+        "engine": plan.engine or None,
+        "values": plan.values,
+        "command": shell_command(plan),
+        "findings": [finding_json(finding) for finding in plan.findings],
+        "forecast": None,
+    }

@@ -1,0 +1,59 @@
+"""`cockpit slugs`: the catalog."""
+
+from __future__ import annotations
+
+import argparse
+
+from cockpit.cli.options import verb
+from cockpit.cli.output import emit, say, table, tell
+from cockpit.units import UNKNOWN, gib, tokens
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the verb."""
+    parser = verb(verbs, "slugs", "list the slugs, with what each allows", run)
+    parser.add_argument("filter", nargs="*", metavar="FILTER", help="words that must occur in name, model or weights")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the catalog. Broken files are listed and hide nothing; exit code 0 all the same."""
+    from cockpit.cli.shapes import problem_json, slug_json
+    from cockpit.launch.plan import Facts, context_for, toggle_states
+    from cockpit.rig.types import Rig
+    from cockpit.session import Session
+
+    catalog = Session().catalog
+    entries = catalog.matching(" ".join(arguments.filter))
+    # The list says what the recipes allow; GPUs and engines are `check`'s business and take time to ask.
+    anywhere = Facts(rig=Rig(), engine=None, environ={}, free_port=8000, cwd="/")
+    rows = []
+    listed = []
+    for entry in entries:
+        slug = entry.slug
+        ctx = context_for(slug, {}, anywhere)
+        states = toggle_states(ctx)
+        values = {name: value for name, value in ctx.values.items() if name != "port"}
+        listed.append(slug_json(entry, states, values))
+        spec = slug.speculative
+        rows.append(
+            [
+                slug.name,
+                slug.weights.label,
+                UNKNOWN if slug.weights.bits_per_weight is None else f"{slug.weights.bits_per_weight:.1f}",
+                gib(slug.weights.size_bytes),
+                str(slug.tensor_parallel),
+                tokens(slug.max_model_len),
+                slug.kv_cache_dtype,
+                f"{spec.method} {spec.tokens}" if spec else UNKNOWN,
+                ctx.values["int8"] if states["int8"].state == "offered" else UNKNOWN,
+            ]
+        )
+    if arguments.json:
+        emit([*listed, *(problem_json(problem) for problem in catalog.problems)])
+        return 0
+    table(["SLUG", "WEIGHTS", "BPW", "GIB", "TP", "CONTEXT", "KV", "DRAFT", "INT8"], rows, right=(2, 3, 4, 5))
+    if not rows:
+        say("No slug matches; `cockpit slugs` lists them all.")
+    for problem in catalog.problems:
+        tell(f"✕ {problem.name}: {problem.title}. {problem.detail} {problem.fix}".replace(".  ", ". "))
+    return 0

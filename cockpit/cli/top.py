@@ -1,0 +1,138 @@
+"""`cockpit top NAME`: live figures as text or JSON, of an instance or of any vLLM URL."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING
+
+from cockpit import units
+from cockpit.cli.options import verb
+from cockpit.cli.output import emit, say
+
+if TYPE_CHECKING:
+    from cockpit.telemetry.frame import Frame
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the verb."""
+    parser = verb(verbs, "top", "show live figures", run)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the instance, or its slug")
+    parser.add_argument("--url", help="a vLLM server that is not an instance, e.g. http://127.0.0.1:8000")
+    parser.add_argument("--once", action="store_true", help="measure one window and end")
+    parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="the window, 10 unless given")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print figures; --json implies --once. Exit 1 when the server does not answer."""
+    from cockpit.errors import CockpitError
+
+    if (arguments.name is None) == (arguments.url is None):
+        raise CockpitError("top needs one server", fix="Give the NAME of an instance (`cockpit ps`) or a --url.")
+    if not 0.1 <= arguments.seconds <= 3600:
+        raise CockpitError("--seconds is out of range", fix="Use 0.1 to 3600.")
+    if arguments.once or arguments.json:
+        return _once(arguments)
+    return _live(arguments)
+
+
+def _once(arguments: argparse.Namespace) -> int:
+    from cockpit.telemetry.sampler import frame_to_json
+
+    frame = measure(arguments.name, arguments.url, arguments.seconds)
+    if arguments.json:
+        emit(frame_to_json(frame))
+    else:
+        for line in figure_lines(frame):
+            say(line)
+    return 0
+
+
+def measure(name: str | None, url: str | None, seconds: float) -> Frame:
+    """One frame over a window. Raises FailedError when the server does not answer."""
+    from cockpit.errors import FailedError
+    from cockpit.session import Session
+    from cockpit.supervisor.process import members_of
+    from cockpit.supervisor.ready import state_of
+    from cockpit.telemetry.sampler import sample_window
+
+    if url is not None:
+        return sample_window(url, seconds, read_gpus=False, state="foreign")
+    record = Session().running(name or "").record
+    state = state_of(record)
+    if state in ("starting", "dead"):
+        raise FailedError(
+            f"{record.name} is {state}, so it has no live figures",
+            fix=f"`cockpit logs {record.name}` shows what it says.",
+        )
+    return sample_window(
+        record.url,
+        seconds,
+        state=state,
+        pids=lambda: [who.pid for who in members_of(record)],
+        gpu_indices=record.gpus or None,
+        int8_requested=record.values.get("int8") == "on",
+    )
+
+
+def _live(arguments: argparse.Namespace) -> int:
+    """A block of figures a second until Ctrl-C or the end of the server."""
+    from cockpit.session import Session
+    from cockpit.telemetry.sampler import Sampler
+
+    if arguments.url is not None:
+        sampler = Sampler(arguments.url, window_seconds=arguments.seconds, read_gpus=False)
+        try:
+            while True:
+                _print_block(sampler.tick(time.time(), "foreign"))
+                time.sleep(1.0)
+        finally:
+            sampler.close()
+    watch = Session().watch(arguments.name)
+    try:
+        while True:
+            seen = watch.tick()
+            _print_block(seen.frame)
+            if seen.state == "dead":
+                say(f"{seen.record.name} is dead.")
+                return 1
+            time.sleep(1.0)
+    finally:
+        watch.close()
+
+
+def _print_block(frame: Frame) -> None:
+    say(time.strftime("── %H:%M:%S ", time.localtime(frame.at)) + f"{frame.state} " + "─" * 40)
+    for line in figure_lines(frame):
+        say(line)
+
+
+def figure_lines(frame: Frame) -> list[str]:
+    """The figures of one frame as lines of text."""
+    rates, kv, requests, latency = frame.throughput, frame.kv, frame.requests, frame.latency
+    lines = [
+        f"prefill   {units.rate(rates.prefill_tokens_per_second)} tok/s computed, "
+        f"{units.rate(rates.cached_prefill_tokens_per_second)} cached",
+        f"decode    {units.rate(rates.decode_tokens_per_second)} tok/s",
+        f"KV pool   {units.percent(kv.used_fraction, 1)}  {units.tokens(kv.used_tokens)} of "
+        f"{units.tokens(kv.capacity_tokens)} tokens",
+        f"requests  {units.tokens(requests.running)} running, {units.tokens(requests.waiting)} waiting",
+        f"latency   TTFT {units.seconds(latency.ttft_seconds.mean)} (p95 {units.seconds(latency.ttft_seconds.p95)}), "
+        f"per token {units.seconds(latency.inter_token_seconds.mean)} "
+        f"(p95 {units.seconds(latency.inter_token_seconds.p95)})",
+        f"prefix    {units.percent(frame.prefix_cache.hit_fraction_window)} hits, "
+        f"{units.percent(frame.prefix_cache.hit_fraction_lifetime)} all time",
+    ]
+    for gpu in frame.gpus:
+        lines.append(
+            f"GPU{gpu.index}      {units.gib(gpu.used_bytes)} of {units.gib(gpu.total_bytes)} GiB, "
+            f"this {units.gib(gpu.instance_bytes)}, {units.percent(gpu.utilization_fraction)}"
+        )
+    if frame.gpu_problem and not frame.gpus:
+        lines.append(f"GPU       {frame.gpu_problem}")
+    if frame.host is not None and not frame.gpus:
+        lines.append(
+            f"host      {units.gib(frame.host.memory_used_bytes)} of {units.gib(frame.host.memory_total_bytes)} GiB, "
+            f"this {units.gib(frame.host.instance_bytes)}"
+        )
+    return [*lines, *(f"note      {note}" for note in frame.notes)]

@@ -1,0 +1,1 @@
+"""WHAT exactly runs: a slug and toggle values become argv and environment."""

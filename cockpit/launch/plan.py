@@ -1,0 +1,143 @@
+"""Slug + toggle values → the exact argv and environment. Pure: everything it needs is handed in."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from cockpit.catalog.load import Entry
+from cockpit.catalog.slug import Slug
+from cockpit.errors import CockpitError
+from cockpit.launch.draft import Draft
+from cockpit.launch.rig_env import apply_rig_env
+from cockpit.launch.toggles import BY_ID, TOGGLES
+from cockpit.launch.types import LaunchPlan
+from cockpit.launch.values import parse_value
+from cockpit.rig.types import Engine, Rig
+from cockpit.rules.context import Context
+from cockpit.rules.finding import ToggleState
+from cockpit.rules.plan_rules import plan_findings
+from cockpit.rules.toggles import toggle_state
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What planning reads from the outside, gathered once."""
+
+    rig: Rig
+    engine: Engine | None
+    engine_problem: str | None = None
+    environ: dict[str, str]
+    """The caller's environment."""
+    free_port: int
+    """First free port from 8000."""
+    default_host: str = "127.0.0.1"
+    cwd: str
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """``["int8=on", "max_model_len=131072"]`` → values by toggle id.
+
+    Raises CockpitError for an unknown toggle (with the nearest), a missing ``=`` or a value that cannot be used.
+    """
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise CockpitError(f"--set {pair[:60]} has no value", fix=f"Write --set {name or 'int8'}=VALUE.")
+        if name not in BY_ID:
+            near = difflib.get_close_matches(name, BY_ID, n=2, cutoff=0.5)
+            hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(BY_ID)}."
+            raise CockpitError(f"no toggle is named {name[:60]!r}", fix=hint)
+        values[name] = parse_value(name, BY_ID[name].kind, text)
+    return values
+
+
+def effective_values(slug: Slug, chosen: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
+    """Every toggle's value: what the user chose, else the slug's or the rig's default.
+
+    GPUs and tensor parallel follow each other when only one is chosen. int8 that the slug turns on stays off
+    where a rule blocks it.
+    """
+    values = {toggle.id: toggle.default(slug) for toggle in TOGGLES}
+    values["host"] = facts.default_host
+    values["port"] = facts.free_port
+    values.update(chosen)
+    if "gpus" in chosen and "tensor_parallel" not in chosen:
+        values["tensor_parallel"] = max(1, len(chosen["gpus"]))
+    elif "tensor_parallel" in chosen and "gpus" not in chosen and slug.platform != "cpu":
+        values["gpus"] = tuple(range(chosen["tensor_parallel"]))
+    if values["int8"] == "on" and "int8" not in chosen:
+        ctx = Context(slug=slug, rig=facts.rig, engine=facts.engine, values=values)
+        if toggle_state("int8", ctx).state == "blocked":
+            values["int8"] = "off"
+    return values
+
+
+def context_for(slug: Slug, chosen: Mapping[str, Any], facts: Facts, port_owner: str | None = None) -> Context:
+    """The facts as rules read them."""
+    return Context(
+        slug=slug,
+        rig=facts.rig,
+        engine=facts.engine,
+        engine_problem=facts.engine_problem,
+        values=effective_values(slug, chosen, facts),
+        chosen=frozenset(chosen),
+        port_owner=port_owner,
+        api_key_set=bool(facts.environ.get("VLLM_API_KEY") or slug.env.get("VLLM_API_KEY")),
+    )
+
+
+def toggle_states(ctx: Context) -> dict[str, ToggleState]:
+    """State of every toggle, in the table's order."""
+    return {toggle.id: toggle_state(toggle.id, ctx) for toggle in TOGGLES}
+
+
+def _draft(entry: Entry, ctx: Context, facts: Facts) -> Draft:
+    slug = entry.slug
+    draft = Draft()
+    for name, text in slug.env.items():
+        draft.env(name, text)
+    draft.flag("served-model-name", slug.api_name)
+    for toggle in TOGGLES:
+        if toggle_state(toggle.id, ctx).state == "offered":
+            toggle.apply(draft, slug, ctx.values[toggle.id])
+        elif toggle.id == "int8":
+            # A refused switch is also taken out of an environment that has it.
+            toggle.apply(draft, slug, "off")
+    for name, value in slug.flags.items():
+        draft.flag(name, value)
+    if slug.platform == "cuda":
+        apply_rig_env(draft, facts.rig, ctx.values["tensor_parallel"], facts.environ)
+    return draft
+
+
+def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, port_owner: str | None = None) -> LaunchPlan:
+    """The exact command for one slug.
+
+    ``chosen`` holds what the user set, by toggle id. A plan with blocking findings is returned all the same, so
+    that it can be shown; `rules.plan_rules.refusals` says whether it may run. argv[0] is ``vllm`` when there is
+    no engine.
+    """
+    ctx = context_for(entry.slug, chosen, facts, port_owner)
+    draft = _draft(entry, ctx, facts)
+    command = facts.engine.path if facts.engine is not None else "vllm"
+    gpus = ctx.gpu_indices if entry.slug.platform != "cpu" else ()
+    return LaunchPlan(
+        slug=entry.slug.name,
+        model=entry.model_source,
+        served_model_name=entry.slug.api_name,
+        argv=(command, "serve", entry.model_source, *draft.words()),
+        env=draft.changes(facts.environ),
+        cwd=facts.cwd,
+        host=ctx.values["host"],
+        port=ctx.values["port"],
+        gpus=gpus,
+        platform=entry.slug.platform,
+        engine=facts.engine.id if facts.engine is not None else "",
+        values=ctx.values,
+        findings=plan_findings(ctx),
+    )

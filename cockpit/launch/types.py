@@ -1,0 +1,37 @@
+"""The frozen result of planning: everything that the supervisor needs to start one server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cockpit.rules.finding import Finding
+
+
+class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What runs, exactly. ``argv`` never passes through a shell."""
+
+    slug: str
+    model: str
+    served_model_name: str
+    argv: tuple[str, ...]
+    env: dict[str, str | None]
+    """Only what differs from the caller's environment; None removes the variable."""
+    cwd: str
+    host: str
+    port: int
+    gpus: tuple[int, ...]
+    """Indices of the GPUs it will use; empty on the CPU build."""
+    platform: str
+    engine: str
+    """Id of the engine."""
+    values: dict[str, Any]
+    """Every toggle's value, for the record and for the screen."""
+    findings: tuple[Finding, ...]
+
+    @property
+    def url(self) -> str:
+        """Where clients on this host reach it: a wildcard address becomes loopback."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"

@@ -1,0 +1,1 @@
+"""WHAT exists: GPUs, host and the installed vLLMs."""

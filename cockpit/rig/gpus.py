@@ -1,0 +1,84 @@
+"""The NVIDIA GPUs of this machine, read once through NVML; whatever NVML will not say stays None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from cockpit.rig.types import Gpu
+
+
+class GpuSurvey(msgspec.Struct, frozen=True, kw_only=True):
+    """What NVML said."""
+
+    gpus: tuple[Gpu, ...] = ()
+    problem: str | None = None
+    """Why no GPU can be read, as one sentence; None when NVML works."""
+    driver: str | None = None
+    """Version of the driver."""
+
+
+def read_gpus() -> GpuSurvey:
+    """Read all GPUs. Never raises: without a driver the survey says so."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return GpuSurvey(problem=_problem(error))
+    try:
+        return _survey(pynvml)
+    finally:
+        _ask(pynvml, pynvml.nvmlShutdown)
+
+
+def _survey(nvml: Any) -> GpuSurvey:
+    """Read what an initialised NVML knows."""
+    driver = _text(_ask(nvml, nvml.nvmlSystemGetDriverVersion))
+    count = _ask(nvml, nvml.nvmlDeviceGetCount)
+    if count is None:
+        return GpuSurvey(problem="The NVIDIA driver does not say how many GPUs there are.", driver=driver)
+    gpus = [gpu for index in range(count) if (gpu := _read_one(nvml, index)) is not None]
+    if gpus:
+        return GpuSurvey(gpus=tuple(gpus), driver=driver)
+    return GpuSurvey(problem="The NVIDIA driver is loaded, but no GPU can be read.", driver=driver)
+
+
+def _read_one(nvml: Any, index: int) -> Gpu | None:
+    """One GPU, each fact asked for on its own; None when it has no handle (fallen off the bus, say)."""
+    handle = _ask(nvml, lambda: nvml.nvmlDeviceGetHandleByIndex(index))
+    if handle is None:
+        return None
+    memory = _ask(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+    capability = _ask(nvml, lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle))
+    return Gpu(
+        index=index,
+        uuid=_text(_ask(nvml, lambda: nvml.nvmlDeviceGetUUID(handle))) or f"gpu-{index}",
+        name=_text(_ask(nvml, lambda: nvml.nvmlDeviceGetName(handle))) or f"GPU {index}",
+        total_bytes=None if memory is None else int(memory.total),
+        used_bytes=None if memory is None else int(memory.used),
+        capability=None if capability is None else (int(capability[0]), int(capability[1])),
+    )
+
+
+def _ask(nvml: Any, question: Callable[[], Any]) -> Any:
+    """The answer to one NVML call; None when it is not supported, denied, or not in this driver."""
+    try:
+        return question()
+    except nvml.NVMLError:
+        return None
+
+
+def _text(value: Any) -> str | None:
+    """Text of an NVML string, which older bindings give as bytes, without control characters."""
+    if value is None:
+        return None
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return "".join(char for char in text if char.isprintable()).strip() or None
+
+
+def _problem(error: Exception) -> str:
+    """Why NVML would not start, as one sentence."""
+    return f"no NVIDIA driver: {str(error).rstrip('.')}."

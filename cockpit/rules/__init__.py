@@ -1,0 +1,1 @@
+"""MAY it run: pure functions from facts to findings."""

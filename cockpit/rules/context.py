@@ -1,0 +1,43 @@
+"""What every rule reads: the facts, all frozen, gathered before any rule runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cockpit.catalog.slug import Slug
+from cockpit.rig.types import Engine, Rig
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """One plan in the making."""
+
+    slug: Slug
+    rig: Rig
+    engine: Engine | None = None
+    engine_problem: str | None = None
+    """Why there is no engine, as one sentence with its fix."""
+    values: dict[str, Any] = {}
+    """Toggle id → value."""
+    chosen: frozenset[str] = frozenset()
+    """Ids that the user set; the others hold their defaults."""
+    port_owner: str | None = None
+    """Who listens on the chosen port already; None when it is free."""
+    api_key_set: bool = False
+    """Whether the server will ask for a key (VLLM_API_KEY)."""
+
+    @property
+    def gpu_indices(self) -> tuple[int, ...]:
+        """GPUs that the plan uses; empty on the CPU build."""
+        return tuple(self.values.get("gpus") or ())
+
+    @property
+    def capabilities(self) -> tuple[tuple[int, int], ...]:
+        """Compute capabilities of the chosen GPUs, as far as they are known."""
+        chosen = self.gpu_indices
+        return tuple(
+            gpu.capability
+            for gpu in self.rig.gpus
+            if gpu.capability is not None and (not chosen or gpu.index in chosen)
+        )

@@ -1,0 +1,99 @@
+"""May int8 activations (VLLM_MARLIN_INPUT_DTYPE=int8, W4A8) be used? Only on dense AutoRound W4 weights.
+
+Source: vLLM's Marlin call sites. Everything but symmetric 4-bit integer weights is refused, ignored or corrupted.
+"""
+
+from __future__ import annotations
+
+from cockpit.catalog.slug import Weights
+from cockpit.rules.context import Context
+from cockpit.rules.finding import OFFERED, ToggleState
+
+SWITCH = "VLLM_MARLIN_INPUT_DTYPE"
+_GROUPS = (32, 64, 128)
+_KEEP_OFF = "Leave int8 off; a dense AutoRound W4 slug can use it."
+
+
+def _blocked(reason: str, fix: str = _KEEP_OFF) -> ToggleState:
+    return ToggleState(state="blocked", reason=reason, fix=fix)
+
+
+def _auto_round(weights: Weights) -> ToggleState:
+    if weights.moe:
+        return _blocked(
+            "mixture of experts: the experts take another path through vLLM, which would mix two weight layouts "
+            "and corrupt the output"
+        )
+    if weights.bits == 8:
+        return _blocked("the weights are 8-bit already: vLLM refuses 8-bit weights with 8-bit activations on Marlin")
+    if weights.bits != 4:
+        width = "mixed widths" if weights.bits is None else f"{weights.bits}-bit weights"
+        return _blocked(f"{width} run on the Humming kernel, which does not read the switch")
+    if weights.symmetric is False:
+        return _blocked("asymmetric weights: one layer with zero points is enough to corrupt the output")
+    if weights.symmetric is None:
+        return _blocked(
+            "the slug does not say that its weights are symmetric, and asymmetric ones would corrupt the output",
+            "Write `symmetric: true` under weights if the checkpoint's config.json says so.",
+        )
+    if weights.group_size is not None and weights.group_size not in _GROUPS:
+        return _blocked(f"group size {weights.group_size}: Marlin takes int8 activations with 32, 64 or 128 only")
+    return OFFERED
+
+
+def _packed_integers(weights: Weights, name: str) -> ToggleState:
+    widths = set(weights.widths) | ({weights.bits} if weights.bits else set())
+    if widths == {4}:
+        return _blocked(f"{name} W4 is not an AutoRound checkpoint: not validated for int8 activations")
+    if widths == {8}:
+        return _blocked("the weights are 8-bit already: vLLM refuses 8-bit weights with 8-bit activations on Marlin")
+    if 8 in widths:
+        return _blocked(
+            "widths 5 to 7 run on the Humming kernel, which does not read the switch, and the 8-bit layers refuse it"
+        )
+    return _blocked("these widths run on the Humming kernel, which does not read the switch")
+
+
+def weights_state(weights: Weights) -> ToggleState:
+    """What the declared checkpoint alone allows."""
+    match weights.format:
+        case "auto-round":
+            return _auto_round(weights)
+        case "compressed-tensors":
+            return _packed_integers(weights, "compressed-tensors")
+        case "gptq":
+            return _packed_integers(weights, "GPTQ")
+        case "awq":
+            return _blocked("AWQ is asymmetric 4-bit: int8 activations need symmetric weights")
+        case "fp8":
+            return _blocked("FP8 weights are 8-bit already: vLLM says that Marlin W8A8 is not supported")
+        case "nvfp4" | "mxfp4":
+            return _blocked(f"{weights.label} is a 4-bit float format: it cannot widen to int8 without loss")
+        case "bf16" | "fp16":
+            return _blocked(f"{weights.label}: nothing is quantized, so there is no Marlin layer to switch")
+
+
+def _rig_state(ctx: Context) -> ToggleState:
+    for major, minor in ctx.capabilities:
+        if (major, minor) < (7, 5):
+            return ToggleState(
+                state="blocked",
+                reason=f"compute capability {major}.{minor} has no int8 tensor cores",
+                fix="Choose GPUs of capability 7.5 or newer with the gpus toggle.",
+                level="rig",
+            )
+        if (major, minor) == (9, 0):
+            return ToggleState(
+                state="blocked",
+                reason="on Hopper vLLM picks the Machete kernel, which ignores the switch and is faster than Marlin "
+                "with it",
+                fix="Leave int8 off on this GPU.",
+                level="rig",
+            )
+    return OFFERED
+
+
+def int8_state(ctx: Context) -> ToggleState:
+    """State of the int8 toggle: the checkpoint decides first, then the GPUs."""
+    state = weights_state(ctx.slug.weights)
+    return _rig_state(ctx) if state.state == "offered" else state

@@ -1,0 +1,172 @@
+"""Findings about a whole plan: engine, GPUs, port, context, exposure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from cockpit.rules.context import Context
+from cockpit.rules.finding import Finding
+from cockpit.rules.toggles import toggle_state
+from cockpit.units import tokens
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def _engine(ctx: Context) -> Iterator[Finding]:
+    if ctx.engine is None:
+        yield Finding(
+            rule="engine-missing",
+            severity="block",
+            subject="engine",
+            message=ctx.engine_problem or f"no vLLM for {ctx.slug.platform} was found",
+            fix=f"`cockpit engines install {'cpu' if ctx.slug.platform == 'cpu' else 'VERSION'}` makes one.",
+            level="usage",
+        )
+
+
+def _gpus(ctx: Context) -> Iterator[Finding]:
+    if ctx.slug.platform == "cpu":
+        return
+    wanted = ctx.gpu_indices
+    have = {gpu.index for gpu in ctx.rig.gpus}
+    parallel = ctx.values.get("tensor_parallel", 1)
+    if not have:
+        yield Finding(
+            rule="gpu-missing",
+            severity="block",
+            subject="gpus",
+            message=ctx.rig.gpu_problem or "this machine has no NVIDIA GPU",
+            fix="Serve it on a machine with an NVIDIA GPU and driver; `cpu/tiny-qwen3` runs without one.",
+            level="rig",
+        )
+    elif missing := [index for index in wanted if index not in have]:
+        yield Finding(
+            rule="gpu-index",
+            severity="block",
+            subject="gpus",
+            message=f"needs {len(wanted)} GPUs ({', '.join(map(str, wanted))}), "
+            f"this rig has {len(have)}: no GPU {', '.join(map(str, missing))}",
+            fix="Set gpus to indices that exist.",
+            level="rig",
+        )
+    if parallel > len(wanted):
+        yield Finding(
+            rule="tensor-parallel-gpus",
+            severity="block",
+            subject="tensor_parallel",
+            message=f"tensor parallel {parallel} needs {parallel} GPUs, the plan has {len(wanted)}",
+            fix=f"Set tensor_parallel={max(1, len(wanted))}, or name more GPUs.",
+            level="usage",
+        )
+
+
+def _port(ctx: Context) -> Iterator[Finding]:
+    if ctx.port_owner is not None:
+        yield Finding(
+            rule="port-taken",
+            severity="block",
+            subject="port",
+            message=f"port {ctx.values.get('port')} is taken by {ctx.port_owner}",
+            fix="Set another port, or none to take the first free one from 8000.",
+            level="usage",
+        )
+
+
+def _context(ctx: Context) -> Iterator[Finding]:
+    native = ctx.slug.weights.native_max_model_len
+    length = ctx.values.get("max_model_len")
+    if native is not None and length is not None and length > native:
+        yield Finding(
+            rule="context-native",
+            severity="block",
+            subject="max_model_len",
+            message=f"context {tokens(length)} is longer than the model's own {tokens(native)} tokens",
+            fix=f"Set max_model_len={native} or less.",
+        )
+
+
+def _exposure(ctx: Context) -> Iterator[Finding]:
+    host = ctx.values.get("host")
+    if host not in LOOPBACK and not ctx.api_key_set:
+        yield Finding(
+            rule="exposed-without-key",
+            severity="warn",
+            subject="host",
+            message=f"{host} can be reached from other machines, and the server will ask for no key",
+            fix="Export VLLM_API_KEY first, or use host 127.0.0.1.",
+        )
+
+
+def _blocked_choices(ctx: Context) -> Iterator[Finding]:
+    """A toggle that the user set although it is blocked; harmless ways to say off are let through."""
+    for toggle in sorted(ctx.chosen):
+        state = toggle_state(toggle, ctx)
+        harmless = ctx.values.get(toggle) in ("off", None, ())
+        if state.state == "blocked" and not harmless:
+            yield Finding(
+                rule=f"toggle-{toggle.replace('_', '-')}",
+                severity="block",
+                subject=toggle,
+                message=f"{toggle} is blocked: {state.reason}",
+                fix=state.fix or "",
+                level=state.level,
+            )
+
+
+def _int8(ctx: Context) -> Iterator[Finding]:
+    if ctx.values.get("int8") != "on":
+        return
+    if ctx.values.get("enforce_eager") == "on":
+        yield Finding(
+            rule="int8-eager",
+            severity="warn",
+            subject="int8",
+            message="without CUDA graphs int8 activations slow decode down (measured 0.46x on an H200)",
+            fix="Set enforce_eager=off.",
+        )
+    yield Finding(
+        rule="int8-stock-engine",
+        severity="warn",
+        subject="int8",
+        message="stock vLLM up to 0.33 drops the switch on AutoRound weights (vllm#48904) and reads negative scales "
+        "wrongly (vllm#48905), so int8 counts as requested, not as proven active",
+        fix="Use a vLLM that carries both fixes.",
+        level="rig",
+    )
+
+
+def _int8_default_off(ctx: Context) -> Iterator[Finding]:
+    if ctx.slug.int8 == "on" and ctx.values.get("int8") == "off" and "int8" not in ctx.chosen:
+        state = toggle_state("int8", ctx)
+        yield Finding(
+            rule="int8-default-off",
+            severity="note",
+            subject="int8",
+            message=f"the slug turns int8 on, but it stays off here: {state.reason}",
+        )
+
+
+RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
+    _engine,
+    _gpus,
+    _port,
+    _context,
+    _exposure,
+    _blocked_choices,
+    _int8,
+    _int8_default_off,
+)
+
+
+def plan_findings(ctx: Context) -> tuple[Finding, ...]:
+    """Every finding about the plan, blocks first."""
+    order = {"block": 0, "warn": 1, "note": 2}
+    found = [finding for rule in RULES for finding in rule(ctx)]
+    return tuple(sorted(found, key=lambda finding: order[finding.severity]))
+
+
+def refusals(findings: tuple[Finding, ...], force: bool = False) -> tuple[Finding, ...]:
+    """The findings that stop the plan; ``force`` passes those that only this rig raises."""
+    return tuple(
+        finding for finding in findings if finding.severity == "block" and not (force and finding.level == "rig")
+    )

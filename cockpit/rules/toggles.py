@@ -1,0 +1,51 @@
+"""Which toggles a plan may use, each with its reason when not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cockpit.rules.context import Context
+from cockpit.rules.finding import OFFERED, ToggleState
+from cockpit.rules.int8 import int8_state
+
+
+def _gpu_only(what: str) -> Callable[[Context], ToggleState]:
+    def state(ctx: Context) -> ToggleState:
+        if ctx.slug.platform != "cpu":
+            return OFFERED
+        return ToggleState(state="blocked", reason=f"the CPU build has no GPU: {what}", fix="Leave it as it is.")
+
+    return state
+
+
+def _speculative(ctx: Context) -> ToggleState:
+    if ctx.slug.speculative is not None or ctx.slug.weights.mtp:
+        return OFFERED
+    return ToggleState(
+        state="blocked",
+        reason="the slug names no draft and its checkpoint declares no MTP head",
+        fix="Add `speculative: {method: …, tokens: …}` to the slug.",
+    )
+
+
+def _vision(ctx: Context) -> ToggleState:
+    if ctx.slug.weights.vision:
+        return OFFERED
+    return ToggleState(state="blocked", reason="the checkpoint has no vision tower", fix="Leave it as it is.")
+
+
+STATES: dict[str, Callable[[Context], ToggleState]] = {
+    "int8": int8_state,
+    "speculative_tokens": _speculative,
+    "vision": _vision,
+    "gpu_memory_utilization": _gpu_only("its KV pool is sized by VLLM_CPU_KVCACHE_SPACE in the slug's env"),
+    "gpus": _gpu_only("there is nothing to choose"),
+    "tensor_parallel": _gpu_only("it runs as one worker"),
+}
+"""Toggles that are not always allowed; one that is not listed is always offered."""
+
+
+def toggle_state(toggle: str, ctx: Context) -> ToggleState:
+    """Whether the toggle of that id may be used in this plan."""
+    rule = STATES.get(toggle)
+    return OFFERED if rule is None else rule(ctx)

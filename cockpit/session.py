@@ -1,0 +1,224 @@
+"""The one seam that the screen and the verbs use: catalog, rig, engines, plans, instances."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cockpit import paths
+from cockpit.catalog.load import Catalog, Entry, load
+from cockpit.catalog.slug import Platform
+from cockpit.config import Config, load_config
+from cockpit.errors import CockpitError
+from cockpit.launch.plan import Facts, context_for, make_plan, toggle_states
+from cockpit.launch.types import LaunchPlan
+from cockpit.rig.engines import choose_engine, find_engines, probe_engine
+from cockpit.rig.host import first_free_port, port_is_free, port_owner
+from cockpit.rig.rig import read_rig
+from cockpit.rig.types import Engine, EngineProblem, Rig
+from cockpit.rules.finding import Finding, ToggleState
+from cockpit.rules.plan_rules import plan_findings, refusals
+from cockpit.supervisor import store
+from cockpit.supervisor.ready import probe, state_of
+from cockpit.supervisor.record import InstanceRecord
+from cockpit.supervisor.spawn import Running, attach, start
+from cockpit.supervisor.stop import StopResult, stop
+from cockpit.telemetry.frame import State
+from cockpit.watch import Watch
+
+FIRST_PORT = 8000
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """What one slug may do here."""
+
+    slug: str
+    toggles: dict[str, ToggleState]
+    values: dict[str, Any]
+    findings: tuple[Finding, ...]
+
+
+class InstanceView(msgspec.Struct, frozen=True, kw_only=True):
+    """One instance on record and what it is doing."""
+
+    record: InstanceRecord
+    state: State
+
+
+class Session:
+    """Facts are read once, when first needed, and kept; ``refresh`` forgets them."""
+
+    def __init__(self, config: Config | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self.config = load_config() if config is None else config
+        self.environ = dict(os.environ if environ is None else environ)
+        self._started: dict[str, Running] = {}
+        """Servers that are children of this process: only their parent sees how they end."""
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """All slugs: shipped ones, the user's over them, then the configured folders."""
+        folders = [Path(folder).expanduser() for folder in self.config.slug_folders]
+        return load(paths.shipped("slugs"), (paths.user_slugs(), *folders))
+
+    @cached_property
+    def rig(self) -> Rig:
+        """This machine."""
+        return read_rig()
+
+    @cached_property
+    def _found_engines(self) -> tuple[list[Engine], list[EngineProblem]]:
+        return find_engines(self.config.engines)
+
+    @property
+    def engines(self) -> tuple[Engine, ...]:
+        """Usable vLLMs, preferred first."""
+        return tuple(self._found_engines[0])
+
+    @property
+    def engine_problems(self) -> tuple[EngineProblem, ...]:
+        """Places where a vLLM was expected and none can be used."""
+        return tuple(self._found_engines[1])
+
+    def refresh(self) -> None:
+        """Forget the rig, the engines and the catalog, so that they are read again."""
+        for name in ("catalog", "rig", "_found_engines"):
+            self.__dict__.pop(name, None)
+
+    def engine_for(self, platform: Platform, wanted: str | None = None) -> Engine:
+        """The vLLM that serves this platform; ``wanted`` is an id or a path.
+
+        Raises CockpitError when there is none, or the one named is not a vLLM.
+        """
+        if wanted is not None and all(wanted not in (engine.id, engine.path) for engine in self.engines):
+            command = Path(wanted).expanduser()
+            if command.exists():
+                return choose_engine([probe_engine(command, str(command))], platform)
+        return choose_engine(self.engines, platform, wanted)
+
+    def facts(self, platform: Platform, wanted_engine: str | None = None) -> Facts:
+        """Everything that planning for ``platform`` reads from the outside.
+
+        Without an engine the facts say why; with one named that is unusable, raises CockpitError.
+        """
+        engine, problem = None, None
+        try:
+            engine = self.engine_for(platform, wanted_engine)
+        except CockpitError as error:
+            if wanted_engine is not None:
+                raise
+            problem = error.title if not error.detail else f"{error.title}: {error.detail}"
+        return Facts(
+            rig=self.rig,
+            engine=engine,
+            engine_problem=problem,
+            environ=self.environ,
+            free_port=first_free_port(self.config.host, FIRST_PORT, taken=_promised_ports()),
+            default_host=self.config.host,
+            cwd=str(Path.home()),
+        )
+
+    def plan(self, name: str, chosen: Mapping[str, Any], wanted_engine: str | None = None) -> LaunchPlan:
+        """The exact command for the slug of that name or alias. Raises CockpitError for an unknown one."""
+        entry = self.catalog.get(name)
+        return self.plan_entry(entry, chosen, self.facts(entry.slug.platform, wanted_engine))
+
+    def plan_entry(self, entry: Entry, chosen: Mapping[str, Any], facts: Facts) -> LaunchPlan:
+        """The exact command, from facts gathered before; asks the host only about a port that was chosen."""
+        return make_plan(entry, chosen, facts, self._owner_of(chosen, facts))
+
+    def check(self, name: str, chosen: Mapping[str, Any], wanted_engine: str | None = None) -> Check:
+        """Every toggle's state and every finding for the slug of that name or alias."""
+        entry = self.catalog.get(name)
+        facts = self.facts(entry.slug.platform, wanted_engine)
+        ctx = context_for(entry.slug, chosen, facts, self._owner_of(chosen, facts))
+        return Check(slug=entry.slug.name, toggles=toggle_states(ctx), values=ctx.values, findings=plan_findings(ctx))
+
+    def start(self, plan: LaunchPlan, force: bool = False) -> Running:
+        """Start the server of a plan; it outlives this process.
+
+        Raises CockpitError with every reason when the plan is refused or the command cannot be run.
+        """
+        refuse_if_blocked(plan, force)
+        self._bury(plan.slug)
+        running = start(plan)
+        self._started[running.record.name] = running
+        return running
+
+    @staticmethod
+    def _bury(slug: str) -> None:
+        """Clear away dead instances of a slug that is started again, with whatever they left behind."""
+        for record in store.load_all()[0]:
+            if record.slug == slug and state_of(record) == "dead":
+                stop(record)
+
+    def start_entry(self, entry: Entry, chosen: Mapping[str, Any]) -> InstanceRecord:
+        """Plan anew, so that a port taken meanwhile is not used, and start."""
+        facts = self.facts(entry.slug.platform)
+        return self.start(self.plan_entry(entry, chosen, facts)).record
+
+    def instances(self) -> tuple[list[InstanceView], list[str]]:
+        """Every instance on record with its state, oldest first, and one sentence for each unreadable record."""
+        for name, running in list(self._started.items()):
+            if running.poll() is not None:
+                # A child's exit code is known to its parent alone: it is written down here or never.
+                probe(running)
+                del self._started[name]
+        records, problems = store.load_all()
+        views = [InstanceView(record=record, state=state_of(record)) for record in records]
+        return sorted(views, key=lambda view: view.record.created_at), problems
+
+    def running(self, name: str) -> Running:
+        """The instance of that name, or of that slug when only one serves it. Raises CockpitError for none."""
+        record = store.find(name)
+        child = self._started.get(record.name)
+        return child if child is not None else attach(record)
+
+    def watch(self, name: str) -> Watch:
+        """Follow one instance. Raises CockpitError for an unknown one."""
+        return Watch(self.running(name))
+
+    def stop(self, name: str, on_event: Callable[[str], None] = lambda _: None) -> StopResult:
+        """Stop one instance and wait until nothing of it is left. Raises CockpitError for an unknown one."""
+        running = self.running(name)
+        result = stop(running, on_event)
+        self._started.pop(running.record.name, None)
+        return result
+
+    @staticmethod
+    def _owner_of(chosen: Mapping[str, Any], facts: Facts) -> str | None:
+        port = chosen.get("port")
+        if port is None or port_is_free(chosen.get("host", facts.default_host), port):
+            return None
+        return port_owner(port) or "another program"
+
+
+def _promised_ports() -> set[int]:
+    """Ports of instances that may not have bound them yet: vLLM does so some ten seconds after its start."""
+    return {record.port for record in store.load_all()[0] if record.ended_at is None}
+
+
+def refuse_if_blocked(plan: LaunchPlan, force: bool = False) -> None:
+    """Raise CockpitError with every reason when the plan must not run."""
+    blocks = refusals(plan.findings, force)
+    if not blocks:
+        return
+    fixes = [finding.fix for finding in blocks if finding.fix]
+    raise CockpitError(
+        f"{plan.slug} cannot be served", "; ".join(finding.message for finding in blocks), " ".join(fixes)
+    )
+
+
+def describe(finding: Finding) -> str:
+    """A finding as one line with its glyph."""
+    glyph = {"block": "✕", "warn": "⚠", "note": "·"}[finding.severity]
+    return f"{glyph} {finding.message.rstrip('.')}." + (f" {finding.fix}" if finding.fix else "")
+
+
+def described(findings: Sequence[Finding]) -> list[str]:
+    """All findings as lines."""
+    return [describe(finding) for finding in findings]

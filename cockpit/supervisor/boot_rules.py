@@ -1,0 +1,192 @@
+"""What each line of a vLLM boot log means: one table, one row a line. Knows vLLM 0.20 to 0.33, CUDA and CPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from cockpit.supervisor.boot_state import BootDraft, extreme
+
+Match = re.Match[str]
+Act = Callable[[BootDraft, Match, float], None]
+"""Changes the draft by a matched line, seen so many seconds after the spawn."""
+
+
+def _count(digits: str) -> int:
+    return int(digits.replace(",", ""))
+
+
+def _version(draft: BootDraft, match: Match, at: float) -> None:
+    draft.learn(vllm_version=match[1])
+    draft.note("environment", f"vLLM {match[1]}")
+    draft.enter("config", at)
+
+
+def _arguments(draft: BootDraft, _: Match, at: float) -> None:
+    draft.enter("config", at)
+
+
+def _architecture(draft: BootDraft, match: Match, at: float) -> None:
+    draft.enter("config", at)
+    if draft.facts.architecture is None:  # a draft model comes second
+        draft.learn(architecture=match[1])
+        draft.note("config", match[1])
+
+
+def _model_len(draft: BootDraft, match: Match, _: float) -> None:
+    draft.learn(max_model_len=_count(match[1]))
+
+
+def _engine(draft: BootDraft, match: Match, at: float) -> None:
+    draft.learn(vllm_version=match[1])
+    draft.enter("config", at)
+
+
+def _world(draft: BootDraft, match: Match, _: float) -> None:
+    draft.learn(world_size=int(match[1]))
+
+
+def _loading(draft: BootDraft, _: Match, at: float) -> None:
+    draft.enter("weights", at)
+
+
+def _shards(draft: BootDraft, match: Match, at: float) -> None:
+    draft.enter("weights", at)
+    draft.note("weights", f"shards {match[1]}/{match[2]}")
+
+
+def _weights_read(draft: BootDraft, _: Match, at: float) -> None:
+    draft.leave("weights", at)
+
+
+def _weights_there(draft: BootDraft, match: Match, at: float) -> None:
+    gib = extreme(max, draft.facts.weights_gib, float(match[1]))
+    draft.learn(weights_gib=gib)
+    draft.leave("weights", at)
+    draft.note("weights", f"{gib:.2f} GiB")
+
+
+def _compiling(draft: BootDraft, _: Match, __: float) -> None:
+    draft.compiling()
+
+
+def _compiling_on_cpu(draft: BootDraft, _: Match, at: float) -> None:
+    draft.leave("weights", at)
+    draft.compiling()
+
+
+def _compiled_before(draft: BootDraft, _: Match, __: float) -> None:
+    draft.compiling()
+    draft.note("compile", "from the cache")
+
+
+def _compiled(draft: BootDraft, _: Match, at: float) -> None:
+    draft.compiling()
+    draft.leave("compile", at)
+
+
+def _available(draft: BootDraft, match: Match, at: float) -> None:
+    gib = extreme(min, draft.facts.available_kv_gib, float(match[1]))
+    draft.learn(available_kv_gib=gib)
+    draft.enter("kv_pool", at)
+    draft.note("kv_pool", f"{gib:.2f} GiB")
+
+
+def _capacity(draft: BootDraft, match: Match, at: float) -> None:
+    draft.learn(capacity_tokens=_count(match[1]))
+    draft.close("kv_pool", at)
+    draft.note("kv_pool", f"{_count(match[1]):,} tokens")
+    if match[2]:
+        draft.learn(max_model_len=_count(match[2]), max_concurrency=float(match[3].replace(",", "")))
+
+
+def _concurrency(draft: BootDraft, match: Match, _: float) -> None:
+    draft.learn(max_model_len=_count(match[1]), max_concurrency=float(match[2].replace(",", "")))
+
+
+def _capturing(draft: BootDraft, match: Match, at: float) -> None:
+    if draft.is_closed("kv_pool"):  # before that it only measures what graphs will need
+        draft.enter("graphs", at)
+        draft.note("graphs", f"{match[1] or ''} {match[2]}/{match[3]}".strip())
+
+
+def _captured(draft: BootDraft, match: Match, at: float) -> None:
+    if draft.is_closed("kv_pool"):
+        draft.close("graphs", at)
+        draft.note("graphs", f"{match[1]} GiB")
+
+
+def _engine_ready(draft: BootDraft, _: Match, at: float) -> None:
+    draft.enter("ready", at)
+
+
+def _complete(draft: BootDraft, _: Match, at: float) -> None:
+    draft.finish(at)
+
+
+def _kernel(draft: BootDraft, match: Match, _: float) -> None:
+    draft.kernel(match[2], match[1])
+
+
+def _moe_kernel(draft: BootDraft, match: Match, _: float) -> None:
+    draft.kernel(f"{match[2]} MoE", match[1])
+
+
+def _gdn_kernel(draft: BootDraft, match: Match, _: float) -> None:
+    draft.kernel("GDN prefill", match[1])
+
+
+def _attention(draft: BootDraft, match: Match, _: float) -> None:
+    draft.learn(attention_backend=match[1])
+
+
+_TOKENS = r"(\d[\d,]{0,20})"
+_CONCURRENCY = rf"Maximum concurrency for {_TOKENS} tokens per request: (\d[\d,]{{0,20}}(?:\.\d+)?)x"
+_KINDS = r"mixed-precision linear|NVFP4 GEMM|CompressedTensors\w{1,60}|\w{1,60}LinearMethod"
+_TABLE: tuple[tuple[str, Act], ...] = (
+    (r"[ ▀▄█]*version (\d[\w.+-]{0,60})", _version),
+    (r"vLLM server version (\d[\w.+-]{0,60}\w)", _version),
+    (r"non-default args", _arguments),
+    (r"Resolved architecture: (\w{1,100})", _architecture),
+    (rf"Using max model len {_TOKENS}", _model_len),
+    (r"Initializing a V1 LLM engine \(v([^)\s]{1,60})\)", _engine),
+    (r"world_size=(\d{1,6}) rank=", _world),
+    (r"Starting to load model|Loading model from", _loading),
+    (r"Loading (?:safetensors|pt) checkpoint shards: +\d+% Completed \| (\d{1,9})/(\d{1,9})", _shards),
+    (r"Loading weights took", _weights_read),
+    (r"Model loading took (\d{1,9}(?:\.\d+)?) GiB", _weights_there),
+    (r"Dynamo |Starting torch\.compile|Compiling a graph|Using cache directory: .*torch\.compile", _compiling),
+    (r"Warming up model for the compilation", _compiling_on_cpu),
+    (r"Directly load the compiled", _compiled_before),
+    (r"torch\.compile took|Warming up done", _compiled),
+    (r"Available KV cache memory: (\d{1,9}(?:\.\d+)?) GiB", _available),
+    (rf"Auto-fit max_model_len: reduced from \d+ to {_TOKENS}", _model_len),
+    (rf"[CGTX]PU KV cache size: {_TOKENS} tokens(?:, {_CONCURRENCY})?", _capacity),
+    (_CONCURRENCY, _concurrency),
+    (r"Capturing CUDA graphs? ?(\([^)]{1,40}\))?.*?\| (\d{1,9})/(\d{1,9}) \[", _capturing),
+    (r"Graph capturing finished in \d+ secs, took (-?\d{1,9}(?:\.\d+)?) GiB", _captured),
+    (r"init engine|Starting vLLM", _engine_ready),
+    (r"Application startup complete", _complete),
+    (rf"Using (\S{{1,80}}) for ({_KINDS})", _kernel),
+    (r"Using '(\w{1,60})' (\w{1,20}) MoE backend", _moe_kernel),
+    (r"Using (\w{1,60}) GDN prefill kernel", _gdn_kernel),
+    (r"Using (\w{1,60}) attention backend", _attention),
+)
+_RULES = tuple((re.compile(pattern), act) for pattern, act in _TABLE)
+
+OPENINGS = (
+    r"[ ▀▄█]*version |vLLM server version|non-default args|Resolved arch|Using |Initializing a V1|world_size="
+    r"|Starting (?:to load|torch|vLLM)|Loading (?:model|safetensors|pt|weights)|Model loading|Dynamo "
+    r"|Compiling a graph|Directly load|torch\.compile took|Available KV|Auto-fit|[CGTX]PU KV cache|Maximum conc"
+    r"|Warming up |Capturing CUDA|Graph capturing|init engine|Application startup complete"
+)
+"""How the texts begin that the table knows, so that one match settles every other line."""
+
+
+def apply(draft: BootDraft, text: str, at: float) -> None:
+    """Change the draft by the first rule that knows the line's text, seen ``at`` seconds after the spawn."""
+    for pattern, act in _RULES:
+        match = pattern.match(text)
+        if match is not None:
+            act(draft, match, at)
+            return

@@ -1,0 +1,137 @@
+"""Log files of servers: followed as they grow, made safe for a terminal, always in bounded memory."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+MAX_LINE_CHARACTERS = 2000
+_MAX_LINE_BYTES = 1 << 16
+_MAX_READ_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 16
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC: titles, links, clipboard
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c]*(?:\x1b\\|\x9c)"  # DCS, SOS, PM, APC
+    r"|\x1b[ -/]*[0-~]"  # other two-character and charset sequences
+)
+
+
+def clean(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:
+    """``text`` as one printable line of at most ``limit`` characters.
+
+    Terminal sequences go with their arguments; what is left of broken ones, controls, bidirectional overrides and
+    other invisible characters are dropped; tabs and odd blanks become blanks; a longer line ends in ``…``.
+    """
+    if not text.isprintable():
+        text = _ESCAPES.sub("", text).expandtabs(4)
+        text = "".join(c if c.isprintable() else " " if c.isspace() else "" for c in text)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+class _Lines:
+    """Bytes to lines, whatever the chunks: a line that ``\\r`` rewrites ends as its last state."""
+
+    def __init__(self) -> None:
+        self._shown = b""
+        """Last state of the line that is not empty and was followed by a carriage return."""
+        self._current = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Lines that ``data`` completes, each cut to the bound."""
+        *complete, rest = data.split(b"\n")
+        lines = [self._finish(part) for part in complete]
+        self._add(rest)
+        return lines
+
+    @property
+    def unfinished(self) -> bytes:
+        """What a terminal would show of the line that has no newline yet."""
+        return self._current or self._shown
+
+    def _finish(self, part: bytes) -> bytes:
+        self._add(part)
+        line = self.unfinished
+        self._shown = self._current = b""
+        return line
+
+    def _add(self, part: bytes) -> None:
+        head, *rewrites = part.split(b"\r")
+        self._current = (self._current + head[:_MAX_LINE_BYTES])[:_MAX_LINE_BYTES]
+        for state in rewrites:
+            self._shown = self._current or self._shown
+            self._current = state[:_MAX_LINE_BYTES]
+
+
+class Tail:
+    """Follows one growing file from its beginning; a file that shrank or was replaced is read anew."""
+
+    def __init__(self, path: str | Path, limit: int = MAX_LINE_CHARACTERS) -> None:
+        self._path = Path(path)
+        self._limit = limit
+        self._offset = 0
+        self._file_id: tuple[int, int] | None = None
+        self._lines = _Lines()
+        self._size = 0
+
+    def read(self) -> list[str]:
+        """Lines completed since the last call, cleaned; at most 1 MiB of the file a call.
+
+        A file that is not there (yet) has no lines.
+        """
+        try:
+            with self._path.open("rb") as handle:
+                status = os.fstat(handle.fileno())
+                self._notice((status.st_dev, status.st_ino), status.st_size)
+                handle.seek(self._offset)
+                data = handle.read(_MAX_READ_BYTES)
+        except OSError:
+            return []
+        self._offset += len(data)
+        return [_text(line, self._limit) for line in self._lines.feed(data)]
+
+    @property
+    def unread_bytes(self) -> int:
+        """How far the last call was behind the end of the file."""
+        return max(0, self._size - self._offset)
+
+    @property
+    def unfinished(self) -> str:
+        """The last line while it has no newline yet, e.g. a progress bar, cleaned."""
+        return _text(self._lines.unfinished, self._limit)
+
+    def _notice(self, file_id: tuple[int, int], size: int) -> None:
+        if size < self._offset or (self._file_id is not None and file_id != self._file_id):
+            self._offset = 0
+            self._lines = _Lines()
+        self._file_id = file_id
+        self._size = size
+
+
+def _text(line: bytes, limit: int) -> str:
+    return clean(line.decode("utf-8", errors="replace"), limit)
+
+
+def last_lines(path: str | Path, count: int, limit: int = MAX_LINE_CHARACTERS) -> list[str]:
+    """The last ``count`` lines, cleaned, read from the end (at most 64 KiB a line); none when there is no file."""
+    if count <= 0:
+        return []
+    try:
+        with Path(path).open("rb") as handle:
+            start = handle.seek(0, os.SEEK_END)
+            data = b""
+            most = count * _MAX_LINE_BYTES
+            while start > 0 and data.count(b"\n") <= count and len(data) < most:
+                step = min(_BLOCK_BYTES, start)
+                start = handle.seek(start - step)
+                data = handle.read(step) + data
+    except OSError:
+        return []
+    if start > 0:  # the first line is not whole
+        data = data.partition(b"\n")[2] or data
+    lines = _Lines()
+    complete = lines.feed(data)
+    if lines.unfinished:
+        complete.append(lines.unfinished)
+    return [_text(line, limit) for line in complete[-count:]]

@@ -1,0 +1,242 @@
+"""Processes by identity: who is alive, who belongs to an instance, and signals that cannot hit a stranger.
+
+Linux only, as vLLM's servers are: one read of ``/proc/PID/stat`` tells parent, session and start at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
+
+_PROC = Path("/proc")
+_START_TIME_TOLERANCE_SECONDS = 1.0
+"""Start times are compared only without a birth mark; /proc/stat gives the boot time in whole seconds."""
+_GONE_STATES = "ZXx"
+
+
+class _Stat(msgspec.Struct, frozen=True):
+    """Fields of ``/proc/PID/stat`` (see proc_pid_stat(5))."""
+
+    pid: int
+    state: str
+    parent: int
+    group: int
+    session: int
+    start_ticks: int
+
+
+def _read_stat(pid: int) -> _Stat | None:
+    """The process table's line of ``pid``, zombies included; None when there is no such process."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The command name stands in parentheses and may itself hold blanks and parentheses.
+    fields = text.rpartition(")")[2].split()
+    if len(fields) < 20:
+        return None
+    return _Stat(pid, fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+@cache
+def _boot_id() -> str:
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _identify(stat: _Stat) -> ProcessIdentity | None:
+    try:
+        start_time = psutil.Process(stat.pid).create_time()
+    except psutil.Error:
+        return None
+    boot_id = _boot_id()
+    birth = f"{boot_id}:{stat.start_ticks}" if boot_id else ""
+    return ProcessIdentity(pid=stat.pid, start_time=start_time, birth=birth)
+
+
+def identity(pid: int, *, zombies: bool = False) -> ProcessIdentity | None:
+    """The identity of a running process; None when it is gone (a zombie is gone, unless asked for)."""
+    stat = _read_stat(pid) if pid > 1 else None
+    if stat is None or (stat.state in _GONE_STATES and not zombies):
+        return None
+    return _identify(stat)
+
+
+def same(first: ProcessIdentity, second: ProcessIdentity) -> bool:
+    """Whether both name one process: by birth mark where both have one, else by start time."""
+    if first.pid != second.pid:
+        return False
+    if first.birth and second.birth:
+        return first.birth == second.birth
+    return abs(first.start_time - second.start_time) <= _START_TIME_TOLERANCE_SECONDS
+
+
+def is_alive(who: ProcessIdentity) -> bool:
+    """Whether this very process still runs: pid and start agree, and it is no zombie."""
+    now = identity(who.pid)
+    return now is not None and same(who, now)
+
+
+def send_signal(who: ProcessIdentity, number: signal.Signals) -> bool:
+    """Signal this very process, never one that got its pid later; False when it is gone.
+
+    The pidfd is opened before the identity is checked, so that nothing can slip in between. Raises
+    PermissionError when the process belongs to another user.
+    """
+    try:
+        handle = os.pidfd_open(who.pid)
+    except ProcessLookupError:
+        return False
+    except OSError:  # kernels before 5.3: a check just before the signal has to do
+        return _kill_checked(who, number)
+    try:
+        if not is_alive(who):
+            return False
+        signal.pidfd_send_signal(handle, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def _kill_checked(who: ProcessIdentity, number: signal.Signals) -> bool:
+    if not is_alive(who):
+        return False
+    try:
+        os.kill(who.pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def leads_own_group(who: ProcessIdentity) -> bool:
+    """Whether this very process lives and leads its process group, so that killing the group is safe."""
+    stat = _read_stat(who.pid)
+    return stat is not None and stat.group == who.pid and is_alive(who)
+
+
+def _table() -> dict[int, _Stat]:
+    """Every process of this host that is not a zombie, by pid."""
+    rows = (_read_stat(int(name)) for name in os.listdir(_PROC) if name.isdigit())  # noqa: PTH208
+    return {row.pid: row for row in rows if row is not None and row.state not in _GONE_STATES}
+
+
+def _children_of(root: int, table: dict[int, _Stat]) -> set[int]:
+    """Pids below ``root`` in the process tree."""
+    by_parent: dict[int, list[int]] = {}
+    for row in table.values():
+        by_parent.setdefault(row.parent, []).append(row.pid)
+    found: set[int] = set()
+    waiting = list(by_parent.get(root, ()))
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += by_parent.get(pid, ())
+    return found
+
+
+def _writes_to(pid: int, log: str) -> bool:
+    """Whether standard output or error of ``pid`` is this log file: children inherit it for life."""
+    for descriptor in ("1", "2"):
+        try:
+            target = os.readlink(_PROC / str(pid) / "fd" / descriptor)  # noqa: PTH115
+        except OSError:
+            continue
+        if target.removesuffix(" (deleted)") == log:
+            return True
+    return False
+
+
+def _session_is_ours(root: ProcessIdentity, recorded: Iterable[ProcessIdentity], table: dict[int, _Stat]) -> bool:
+    """Whether the session and group that bear the root's pid are the instance's own.
+
+    The kernel does not hand out a pid again while a session or group bears it, so one surviving member that is
+    known proves the rest.
+    """
+    holder = identity(root.pid, zombies=True)
+    if holder is not None:
+        return same(root, holder)
+    known = (table[who.pid] for who in recorded if who.pid in table and is_alive(who))
+    return any(root.pid in (row.session, row.group) for row in known)
+
+
+def descendants_of(
+    root: ProcessIdentity, recorded: Iterable[ProcessIdentity] = (), log: str | None = None
+) -> tuple[ProcessIdentity, ...]:
+    """Every living process that belongs to the server ``root``, without the root itself.
+
+    Children at any depth, the rest of its session and group (orphans lose their parent, not those), processes of
+    ``recorded`` that still live, and any process whose output is the instance's ``log`` (it may have left the
+    session). A recycled pid is in none of these.
+    """
+    table = _table()
+    known = [who for who in recorded if is_alive(who)]
+    pids: set[int] = set()
+    if is_alive(root):
+        pids |= _children_of(root.pid, table)
+    for who in known:
+        pids |= {who.pid} | _children_of(who.pid, table)
+    if _session_is_ours(root, known, table):
+        pids |= {row.pid for row in table.values() if root.pid in (row.session, row.group)}
+    if log is not None:
+        pids |= {pid for pid in table if _writes_to(pid, log)}
+    pids -= {root.pid, os.getpid()}
+    found = (_identify(table[pid]) for pid in sorted(pids) if pid in table)
+    return tuple(who for who in found if who is not None)
+
+
+def leader_writing_to(log: str) -> ProcessIdentity | None:
+    """The session leader whose output is ``log``: a server whose cockpit died before it could note the pid."""
+    for pid, row in _table().items():
+        if row.session == pid and _writes_to(pid, log):
+            return _identify(row)
+    return None
+
+
+def members_of(record: InstanceRecord) -> tuple[ProcessIdentity, ...]:
+    """The record's server process, when it lives, and everything that belongs to it."""
+    root = record.process or leader_writing_to(record.log)
+    if root is None:
+        return tuple(who for who in record.descendants if is_alive(who))
+    below = descendants_of(root, record.descendants, record.log)
+    return (root, *below) if is_alive(root) else below
+
+
+def owns_port(record: InstanceRecord, port: int) -> bool | None:
+    """Whether the listener on TCP ``port`` belongs to the instance; None where that cannot be seen."""
+    hidden = False
+    for who in members_of(record):
+        try:
+            sockets = psutil.Process(who.pid).net_connections(kind="tcp")
+        except psutil.NoSuchProcess:
+            continue
+        except (psutil.AccessDenied, OSError):
+            hidden = True
+            continue
+        if any(_listens(connection, port) for connection in sockets):
+            return True
+    if hidden:
+        return None
+    try:
+        everywhere = psutil.net_connections(kind="tcp")
+    except (psutil.Error, OSError):
+        return None
+    return False if any(_listens(connection, port) for connection in everywhere) else None
+
+
+def _listens(connection: object, port: int) -> bool:
+    address = getattr(connection, "laddr", None)
+    status = getattr(connection, "status", "")
+    return status == psutil.CONN_LISTEN and getattr(address, "port", None) == port

@@ -1,0 +1,171 @@
+"""Whether a server is starting, ready or dead: asked cheaply, and never fooled by a stranger on its port."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Iterator
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from cockpit.supervisor import process
+from cockpit.supervisor.boot import BootLog
+from cockpit.supervisor.boot_state import BootState
+from cockpit.supervisor.logfile import Tail
+from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
+from cockpit.supervisor.spawn import Running, attach
+
+Life = Literal["starting", "ready", "dead"]
+State = Literal["starting", "ready", "stopping", "dead"]
+_HEALTH_TIMEOUT_SECONDS = 1.0
+_TICK_SECONDS = 0.25
+_NOTE_EVERY_SECONDS = 2.0
+_LOG_LAG_SECONDS = 2.0
+"""How long after the first answer the log may still lack the lines about it."""
+_MAX_LINES = 5000
+_SPAWN_SECONDS = 10.0
+"""How long another cockpit may need between its record and its spawn."""
+_STOP_SECONDS = 120.0
+"""A stop that was asked for longer ago was given up: its cockpit died or the server withstood it."""
+
+
+def answers_health(url: str) -> bool:
+    """Whether GET /health of ``url`` gives 200 within a second; no proxy is ever asked."""
+    parts = urlsplit(url)
+    if parts.hostname is None:
+        return False
+    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=_HEALTH_TIMEOUT_SECONDS)
+    try:
+        connection.request("GET", "/health", headers={"Connection": "close"})
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException, ValueError):
+        return False
+    finally:
+        connection.close()
+
+
+def serves(record: InstanceRecord) -> bool:
+    """Whether the instance answers on its port, and not a stranger that has the port."""
+    return answers_health(record.url) and process.owns_port(record, record.port) is not False
+
+
+def probe(running: Running) -> Life:
+    """Where the server is now. Notes readiness, descendants and death in the record when it first sees them.
+
+    Ready means that its own process answered /health with 200 once; after that it is ready until the process is
+    gone (vLLM ends it when an engine dies). A listener on its port that is known to be another's never counts.
+    """
+    end = running.poll()
+    if end is not None:
+        if running.record.ended_at is None:
+            running.note_death(end.code)
+        return "dead"
+    record = running.record
+    if record.ready_at is not None:
+        return "ready"
+    if not serves(record):
+        return "starting"
+    running.update(ready_at=time.time(), descendants=_below(record))
+    return "ready"
+
+
+def note_descendants(running: Running) -> None:
+    """Record the engine and worker processes as they come, so that they can be found when their parent dies."""
+    below = _below(running.record)
+    if below and below != running.record.descendants:
+        running.update(descendants=below)
+
+
+def _below(record: InstanceRecord) -> tuple[ProcessIdentity, ...]:
+    return tuple(who for who in process.members_of(record) if who != record.process)
+
+
+def state_of(record: InstanceRecord) -> State:
+    """One word for ``ps``; costs at most one short request, and only while the server is not known to be ready."""
+    now = time.time()
+    if record.process is None and record.ended_at is None and now - record.created_at < _SPAWN_SECONDS:
+        return "starting"
+    running = attach(record)
+    stopping = record.stop_requested_at is not None and now - record.stop_requested_at < _STOP_SECONDS
+    if stopping and running.poll() is None:
+        return "stopping"
+    return probe(running)
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """A boot, a few times a second."""
+
+    life: Life
+    boot: BootState
+    seconds: float
+    """Since the spawn."""
+    lines: tuple[str, ...]
+    """New lines of the log, cleaned; only the last few thousand of a flood at the end."""
+    timed_out: bool = False
+    exit_code: int | None = None
+
+
+class BootWatch:
+    """Follows one boot: every ``tick`` reads the log and looks at the process."""
+
+    def __init__(self, running: Running) -> None:
+        self.running = running
+        self._tail = Tail(running.record.log)
+        self._log = BootLog(running.record.created_at)
+        self._noted_at = 0.0
+
+    def tick(self) -> Progress:
+        """One look. Dead comes with every line that the server left, ready with those that say how it came up."""
+        life = probe(self.running)
+        now = time.time()
+        if life == "starting" and now - self._noted_at >= _NOTE_EVERY_SECONDS:
+            self._noted_at = now
+            note_descendants(self.running)
+        lines = self._read()
+        while life == "dead" and self._tail.unread_bytes:
+            lines = (lines + self._read())[-_MAX_LINES:]
+        record = self.running.record
+        if life == "ready" and record.ready_at is not None and now - record.ready_at < _LOG_LAG_SECONDS:
+            lines += self._await_last_lines()
+        return Progress(
+            life=life,
+            boot=self._log.snapshot(),
+            seconds=(record.ready_at or record.ended_at or now) - record.created_at,
+            lines=tuple(lines),
+            exit_code=record.exit_code,
+        )
+
+    def _read(self) -> list[str]:
+        lines = self._tail.read()
+        now = time.time()
+        self._log.feed(lines, now)
+        if self._tail.unfinished:
+            self._log.feed_unfinished(self._tail.unfinished, now)
+        return lines
+
+    def _await_last_lines(self) -> list[str]:
+        lines: list[str] = []
+        limit = time.monotonic() + _LOG_LAG_SECONDS
+        while not self._log.snapshot().ready and time.monotonic() < limit:
+            if not self._tail.unread_bytes:
+                time.sleep(0.05)
+            lines = (lines + self._read())[-_MAX_LINES:]
+        return lines
+
+
+def wait_ready(running: Running, timeout: float | None = None) -> Iterator[Progress]:
+    """Progress about four times a second until the server is ready or dead, or ``timeout`` seconds are over.
+
+    The last one says which; the server is left as it is in every case.
+    """
+    watch = BootWatch(running)
+    limit = None if timeout is None else time.monotonic() + timeout
+    while True:
+        progress = watch.tick()
+        out_of_time = progress.life == "starting" and limit is not None and time.monotonic() >= limit
+        yield msgspec.structs.replace(progress, timed_out=out_of_time)
+        if out_of_time or progress.life != "starting":
+            return
+        time.sleep(_TICK_SECONDS)

@@ -1,0 +1,58 @@
+"""The instance record: what makes a server findable after its cockpit is gone."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+FORMAT_VERSION = 1
+
+Pid = Annotated[int, Meta(gt=1)]
+"""A pid that may be signalled: 0, -1 and other negative ones address whole groups, 1 is init."""
+
+
+class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that a recycled pid cannot be mistaken for."""
+
+    pid: Pid
+    start_time: float
+    """Unix time of the process start, as psutil gives it; it moves when the clock is set."""
+    birth: str = ""
+    """Boot id of the kernel and start in clock ticks since boot: exact and free of the clock; empty is unknown."""
+
+
+class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One server that a cockpit started: written before anything can go wrong, replaced atomically."""
+
+    format_version: int = FORMAT_VERSION
+    name: str
+    slug: str
+    model: str
+    served_model_name: str
+    process: ProcessIdentity | None = None
+    """The ``vllm serve`` process, leader of its own session; None between record and spawn."""
+    descendants: tuple[ProcessIdentity, ...] = ()
+    """EngineCore and workers, as last seen."""
+    argv: tuple[str, ...]
+    env: dict[str, str | None]
+    """What differed from the caller's environment; secrets are replaced by ``<redacted>``."""
+    cwd: str
+    host: str
+    port: Annotated[int, Meta(ge=1, le=65535)]
+    url: str
+    gpus: tuple[int, ...] = ()
+    platform: str = "cuda"
+    engine: str = ""
+    values: dict[str, Any] = {}
+    """Toggle values of the plan."""
+    log: str
+    """Path of the log file."""
+    created_at: float
+    ready_at: float | None = None
+    stop_requested_at: float | None = None
+    ended_at: float | None = None
+    exit_code: int | None = None
+    """Of the server process; None while it runs, or when no cockpit was there to see it end."""
+    forecast: dict[str, Any] | None = None

@@ -1,0 +1,60 @@
+"""Shared memory that a killed server leaves behind: vLLM's message queues are Python segments in /dev/shm.
+
+Whoever ends them normally is the resource tracker, a child of the server that a kill of the group takes along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from cockpit.supervisor.record import ProcessIdentity
+
+_MAPPED = re.compile(r"^\S+ \S+ \S+ \S+ (?P<inode>\d+)\s+(?P<path>/dev/shm/psm_\w+)$", re.MULTILINE)
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """One segment, by file and inode: a later one of the same name is another."""
+
+    path: str
+    inode: int
+
+
+def segments_of(members: Iterable[ProcessIdentity]) -> frozenset[Segment]:
+    """Segments that these processes have mapped now (see proc_pid_maps(5))."""
+    found: set[Segment] = set()
+    for who in members:
+        try:
+            maps = Path(f"/proc/{who.pid}/maps").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        found |= {Segment(match["path"], int(match["inode"])) for match in _MAPPED.finditer(maps)}
+    return frozenset(found)
+
+
+def remove_leftovers(segments: Iterable[Segment]) -> int:
+    """Unlink those that are still there and that no process has mapped; how many were unlinked."""
+    left = {segment for segment in segments if _is_there(segment)}
+    if left:
+        left -= segments_of(ProcessIdentity(pid=int(n), start_time=0.0) for n in _pids())
+    for segment in left:
+        with contextlib.suppress(OSError):
+            Path(segment.path).unlink()
+    return sum(not _is_there(segment) for segment in left)
+
+
+def _pids() -> list[str]:
+    return [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+
+
+def _is_there(segment: Segment) -> bool:
+    try:
+        status = Path(segment.path).stat()
+    except OSError:
+        return False
+    return status.st_ino == segment.inode and status.st_uid == os.getuid()

@@ -1,0 +1,1 @@
+"""WHAT happens: one frozen frame a tick."""

@@ -1,0 +1,158 @@
+"""One tick of live truth. None means not known, never zero."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+State = Literal["starting", "ready", "stopping", "dead", "foreign"]
+PrefillBasis = Literal["by_source", "prompt_minus_cached", "prompt_minus_hits", "including_cached"]
+SleepState = Literal["awake", "weights_offloaded", "discard_all"]
+
+
+class Frozen(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of the frame's parts."""
+
+
+class Throughput(Frozen, frozen=True, kw_only=True):
+    """Token rates over the window, per second."""
+
+    prefill_tokens_per_second: float | None = None
+    """Prompt tokens computed; cached ones are not in it."""
+    cached_prefill_tokens_per_second: float | None = None
+    decode_tokens_per_second: float | None = None
+    prefill_tokens_per_second_per_request: float | None = None
+    """Speed of one request's prefill, over requests that finished in the window."""
+    prefill_basis: PrefillBasis | None = None
+    """How the prefill figure was found; ``including_cached`` must be labelled so wherever it is shown."""
+
+
+class Kv(Frozen, frozen=True, kw_only=True):
+    """The KV pool."""
+
+    capacity_tokens: int | None = None
+    max_concurrency: float | None = None
+    used_fraction: float | None = None
+    used_tokens: int | None = None
+    """None on a hybrid model, whose state blocks make a token count meaningless."""
+    holds_state_blocks: bool | None = None
+    """True on a hybrid model: show ``used_fraction`` as the pool's use, not as tokens."""
+
+
+class Requests(Frozen, frozen=True, kw_only=True):
+    """Load now, and preemptions over the window."""
+
+    running: int | None = None
+    waiting: int | None = None
+    preemptions_per_second: float | None = None
+
+
+class Latency(Frozen, frozen=True, kw_only=True):
+    """Mean and 95th percentile in seconds over the window."""
+
+    mean: float | None = None
+    p95: float | None = None
+    p95_is_lower_bound: bool = False
+    """The percentile lies beyond the last finite bucket, whose bound ``p95`` then is."""
+
+
+class Latencies(Frozen, frozen=True, kw_only=True):
+    """Latencies of the window."""
+
+    ttft_seconds: Latency = Latency()
+    inter_token_seconds: Latency = Latency()
+    queue_seconds: Latency = Latency()
+
+
+class PrefixCache(Frozen, frozen=True, kw_only=True):
+    """Hits by queried tokens, 0 to 1."""
+
+    hit_fraction_window: float | None = None
+    hit_fraction_lifetime: float | None = None
+
+
+class SpeculativeRates(Frozen, frozen=True, kw_only=True):
+    """Draft acceptance over the window."""
+
+    acceptance_length: float | None = None
+    """Tokens a step, the verified one included: 1 + accepted / drafts."""
+    acceptance_fraction: float | None = None
+    """Accepted draft tokens / drafted tokens."""
+    acceptance_per_position: tuple[float, ...] = ()
+    """Share of drafts accepted at position 0, 1, …; empty when nothing was drafted."""
+
+
+class Int8(Frozen, frozen=True, kw_only=True):
+    """int8 activations: what was asked for and what is known to be so."""
+
+    requested: bool = False
+    active: bool | None = None
+    proof: str | None = None
+
+
+class GpuReading(Frozen, frozen=True, kw_only=True):
+    """One GPU at one moment."""
+
+    index: int
+    uuid: str
+    name: str
+    total_bytes: int | None = None
+    used_bytes: int | None = None
+    instance_bytes: int | None = None
+    """Held by the instance's own processes."""
+    utilization_fraction: float | None = None
+    power_watts: float | None = None
+    power_limit_watts: float | None = None
+    temperature_celsius: int | None = None
+
+
+class HostReading(Frozen, frozen=True, kw_only=True):
+    """The host at one moment."""
+
+    memory_total_bytes: int
+    memory_used_bytes: int
+    instance_bytes: int | None = None
+    """Resident memory of the instance's processes: PSS, which counts shared pages once, or RSS."""
+    cpu_fraction: float | None = None
+    """All cores, 0 to 1."""
+    instance_cpu_cores: float | None = None
+    """Cores that the instance keeps busy, e.g. 1.7."""
+
+
+class Totals(Frozen, frozen=True, kw_only=True):
+    """Tokens since the server began."""
+
+    prompt_computed_tokens: int | None = None
+    prompt_cached_tokens: int | None = None
+    generation_tokens: int | None = None
+    requests_finished: int | None = None
+
+
+class Frame(Frozen, frozen=True, kw_only=True):
+    """Everything that is known about one instance at one moment."""
+
+    at: float
+    """Unix time of the reading."""
+    state: State
+    window_seconds: float | None = None
+    """Length of the window that rates and latencies cover."""
+    age_seconds: float | None = None
+    """Time since /metrics last answered; None when it never did."""
+    stale: bool = False
+    """The last scrape failed: the figures, if any are left, are ``age_seconds`` old and not live."""
+    engines: int | None = None
+    throughput: Throughput = Throughput()
+    kv: Kv = Kv()
+    requests: Requests = Requests()
+    latency: Latencies = Latencies()
+    prefix_cache: PrefixCache = PrefixCache()
+    speculative: SpeculativeRates | None = None
+    sleep_state: SleepState | None = None
+    int8: Int8 = Int8()
+    totals: Totals = Totals()
+    gpus: tuple[GpuReading, ...] = ()
+    gpu_problem: str | None = None
+    host: HostReading | None = None
+    notes: tuple[str, ...] = ()
+    """What the reader should know about these figures, one sentence each."""

@@ -1,0 +1,254 @@
+"""What happened between two scrapes: pure functions from scrapes to rates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from cockpit.telemetry.frame import (
+    Latencies,
+    Latency,
+    PrefillBasis,
+    PrefixCache,
+    SpeculativeRates,
+    Throughput,
+    Totals,
+)
+from cockpit.telemetry.histogram import Histogram, delta, mean, quantile, together
+from cockpit.telemetry.scrape import EngineScrape, Scrape
+
+COMPUTED = "prompt_from:local_compute"
+_SLACK = 1e-6
+"""Relative. Sums of seconds that several API servers add up may differ in the last digits."""
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """The scrapes that rates are taken over, oldest first."""
+
+    scrapes: tuple[Scrape, ...] = ()
+    restarted_clock: float | None = None
+    """Monotonic time of the scrape that last showed a restart."""
+
+    @property
+    def newest(self) -> Scrape | None:
+        """The last scrape, if any."""
+        return self.scrapes[-1] if self.scrapes else None
+
+    @property
+    def change(self) -> Change | None:
+        """Newest less oldest; None until two scrapes exist."""
+        if len(self.scrapes) < 2 or self.scrapes[-1].clock <= self.scrapes[0].clock:
+            return None
+        return Change(self.scrapes[0], self.scrapes[-1])
+
+
+def extend(window: Window, scrape: Scrape, seconds: float) -> Window:
+    """The window with one scrape more, cut to about ``seconds``; the two newest always stay.
+
+    A restart (see ``has_restarted``) drops all earlier scrapes, and so does an answer without vLLM figures.
+    5 % of slack keeps a 10 s window at 10 s when ticks come a little late.
+    """
+    if window.newest is not None and has_restarted(window.newest, scrape):
+        return Window(scrapes=(scrape,), restarted_clock=scrape.clock)
+    if not scrape.engines or (window.newest is not None and not window.newest.engines):
+        return Window(scrapes=(scrape,))
+    scrapes = (*window.scrapes, scrape)
+    oldest_allowed = scrape.clock - seconds * 1.05
+    recent = tuple(old for old in scrapes[:-2] if old.clock >= oldest_allowed)
+    return Window(scrapes=recent + scrapes[-2:], restarted_clock=window.restarted_clock)
+
+
+def has_restarted(old: Scrape, new: Scrape) -> bool:
+    """Whether the server began anew: another process start, other engines, or a counter that went backwards."""
+    if not old.engines or not new.engines:
+        return False
+    if _started_apart(old.process_started_at, new.process_started_at):
+        return True
+    if old.engines.keys() != new.engines.keys():
+        return True
+    return any(_went_back(old.engines[name], new.engines[name]) for name in new.engines)
+
+
+def _started_apart(old: float | None, new: float | None) -> bool:
+    """Whether two process starts (Unix time) are those of two processes; unknown ones are not."""
+    return old is not None and new is not None and abs(new - old) > 1.0
+
+
+def _went_back(old: EngineScrape, new: EngineScrape) -> bool:
+    return any(
+        new.counters[key] < before - abs(before) * _SLACK
+        for key, before in old.counters.items()
+        if key in new.counters
+    )
+
+
+class Change:
+    """Newest less oldest scrape of a window, summed over engines; every figure is None when its family is absent."""
+
+    def __init__(self, old: Scrape, new: Scrape) -> None:
+        self.seconds = new.clock - old.clock
+        self._pairs = [(old.engines[name], new.engines[name]) for name in new.engines if name in old.engines]
+        self.keys = {key for old_engine, _ in self._pairs for key in old_engine.counters}
+
+    def counter(self, key: str) -> float | None:
+        """Growth of a counter, never negative."""
+        grown = [
+            max(0.0, new.counters[key] - old.counters[key])
+            for old, new in self._pairs
+            if key in old.counters and key in new.counters
+        ]
+        return sum(grown) if grown else None
+
+    def counters(self, keys: Iterable[str]) -> float | None:
+        """Growth of several counters together; None when none is there."""
+        known = [grown for key in keys if (grown := self.counter(key)) is not None]
+        return sum(known) if known else None
+
+    def rate(self, growth: float | None) -> float | None:
+        """Growth a second."""
+        return None if growth is None else growth / self.seconds
+
+    def histogram(self, *keys: str) -> Histogram | None:
+        """Observations of the first of ``keys`` that is there, all engines together."""
+        for key in keys:
+            parts = [
+                delta(old.histograms[key], new.histograms[key])
+                for old, new in self._pairs
+                if key in old.histograms and key in new.histograms
+            ]
+            if parts:
+                return together(parts)
+        return None
+
+
+def throughput(change: Change) -> Throughput:
+    """Prefill (computed and cached), decode, and the speed of one request's prefill."""
+    basis, computed, cached = _prompt_growth(change)
+    return Throughput(
+        prefill_tokens_per_second=change.rate(computed),
+        cached_prefill_tokens_per_second=change.rate(cached),
+        decode_tokens_per_second=change.rate(change.counter("generation")),
+        prefill_tokens_per_second_per_request=_ratio(
+            change.counter("request_prefill_tokens"), change.counter("request_prefill_seconds")
+        ),
+        prefill_basis=basis,
+    )
+
+
+def _prompt_growth(change: Change) -> tuple[PrefillBasis | None, float | None, float | None]:
+    """How prompt tokens split into computed and cached ones, by the best counters that this vLLM has."""
+    computed = change.counter(COMPUTED)
+    if computed is not None:
+        others = (key for key in change.keys if key.startswith("prompt_from:") and key != COMPUTED)
+        return "by_source", computed, change.counters(others)
+    prompt = change.counter("prompt")
+    if prompt is None:
+        return None, None, None
+    # Hits are counted when a request is scheduled and prompts at its first token, so a window can hold more hits.
+    if (cached := change.counter("prompt_cached")) is not None:
+        return "prompt_minus_cached", max(0.0, prompt - cached), cached
+    if (cached := change.counter("prefix_hits")) is not None:
+        return "prompt_minus_hits", max(0.0, prompt - cached), cached
+    return "including_cached", prompt, None
+
+
+def latencies(change: Change) -> Latencies:
+    """Mean and 95th percentile of the window, in seconds; None where nothing was observed."""
+    return Latencies(
+        ttft_seconds=_latency(change.histogram("ttft")),
+        inter_token_seconds=_latency(change.histogram("inter_token", "old_inter_token")),
+        queue_seconds=_latency(change.histogram("queue")),
+    )
+
+
+def _latency(observed: Histogram | None) -> Latency:
+    if observed is None:
+        return Latency()
+    p95 = quantile(observed, 0.95)
+    return Latency(
+        mean=mean(observed),
+        p95=None if p95 is None else p95.value,
+        p95_is_lower_bound=p95 is not None and p95.is_lower_bound,
+    )
+
+
+def prefix_cache(newest: Scrape, change: Change | None) -> PrefixCache:
+    """Hit share of the window and since start; older versions count blocks, which gives the same shares."""
+    window = None
+    if change is not None:
+        window = _first_ratio(
+            (change.counter("prefix_hits"), change.counter("prefix_queries")),
+            (change.counter("old_prefix_hits"), change.counter("old_prefix_queries")),
+        )
+    lifetime = _first_ratio(
+        (newest.counter("prefix_hits"), newest.counter("prefix_queries")),
+        (newest.counter("old_prefix_hits"), newest.counter("old_prefix_queries")),
+    )
+    return PrefixCache(hit_fraction_window=window, hit_fraction_lifetime=lifetime)
+
+
+def speculative(newest: Scrape, change: Change | None) -> SpeculativeRates | None:
+    """Draft acceptance of the window: length 1 + accepted / drafts; None where the server drafts nothing at all."""
+    if newest.counter("drafts") is None:
+        return None
+    if change is None:
+        return SpeculativeRates()
+    drafts, accepted = change.counter("drafts"), change.counter("accepted")
+    per_draft = _ratio(accepted, drafts)
+    return SpeculativeRates(
+        acceptance_length=None if per_draft is None else 1.0 + per_draft,
+        acceptance_fraction=_ratio(accepted, change.counter("draft_tokens")),
+        acceptance_per_position=_per_position(change, drafts),
+    )
+
+
+def _per_position(change: Change, drafts: float | None) -> tuple[float, ...]:
+    """Accepted share at position 0, 1, … as long as the positions are without a gap."""
+    shares: list[float] = []
+    while (share := _ratio(change.counter(f"accepted_at:{len(shares)}"), drafts)) is not None:
+        shares.append(share)
+    return tuple(shares)
+
+
+def totals(newest: Scrape) -> Totals:
+    """Tokens and requests since the server began."""
+    computed, cached = _prompt_totals(newest)
+    return Totals(
+        prompt_computed_tokens=_whole(computed),
+        prompt_cached_tokens=_whole(cached),
+        generation_tokens=_whole(newest.counter("generation")),
+        requests_finished=_whole(newest.counter("finished")),
+    )
+
+
+def _prompt_totals(newest: Scrape) -> tuple[float | None, float | None]:
+    """Computed and cached prompt tokens; computed is None where the two cannot be told apart."""
+    computed = newest.counter(COMPUTED)
+    if computed is not None:
+        others = [key for key in newest.counter_keys("prompt_from:") if key != COMPUTED]
+        return computed, sum(newest.counter(key) or 0.0 for key in others)
+    prompt = newest.counter("prompt")
+    cached = newest.counter("prompt_cached")
+    if cached is None:
+        cached = newest.counter("prefix_hits")
+    if prompt is None or cached is None:
+        return None, cached
+    return max(0.0, prompt - cached), cached
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    """part / whole; None when either is unknown or the whole is zero."""
+    return None if part is None or not whole else part / whole
+
+
+def _first_ratio(*pairs: tuple[float | None, float | None]) -> float | None:
+    """The first ratio that is known, at most 1."""
+    for part, whole in pairs:
+        if (ratio := _ratio(part, whole)) is not None:
+            return min(1.0, ratio)
+    return None

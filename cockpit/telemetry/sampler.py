@@ -1,0 +1,185 @@
+"""One Frame a tick: /metrics, NVML and the host put together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cockpit.errors import FailedError
+from cockpit.telemetry.fetch import FetchProblem, fetch, metrics_url, open_client
+from cockpit.telemetry.figures import Figures, figures
+from cockpit.telemetry.frame import Frame, Int8, State
+from cockpit.telemetry.gpu import GpuReader, GpuSample
+from cockpit.telemetry.host import HostReader
+from cockpit.telemetry.rates import Window, extend
+
+if TYPE_CHECKING:
+    import httpx
+
+STALE_SECONDS = 10.0
+"""How long the last figures are kept, marked as stale, when /metrics stops answering."""
+WINDOW_SECONDS = 10.0
+
+Pids = Callable[[], Iterable[int] | None]
+
+
+class Sampler:
+    """Makes one Frame a tick for one server; ``tick`` is meant for a worker thread, once a second.
+
+    ``url`` is the server's base URL; ``pids`` gives the processes of a local instance (None: not known, e.g.
+    remote); ``log_capacity`` the KV capacity that the boot log named; ``gpu_indices`` limits the GPUs read.
+    Raises CockpitError on a URL or key that cannot be used.
+    """
+
+    def __init__(  # noqa: PLR0913 - independent options of one object, given by keyword
+        self,
+        url: str,
+        api_key: str | None = None,
+        window_seconds: float = WINDOW_SECONDS,
+        *,
+        pids: Pids | None = None,
+        gpu_indices: Sequence[int] | None = None,
+        int8_requested: bool = False,
+        log_capacity: Callable[[], int | None] | None = None,
+        read_gpus: bool = True,
+        gpu_reader: GpuReader | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._url = metrics_url(url)
+        self._api_key = api_key
+        self._window_seconds = window_seconds
+        self._pids = pids
+        self._int8 = Int8(requested=int8_requested)
+        self._log_capacity = log_capacity
+        self._gpus = (gpu_reader or GpuReader(gpu_indices)) if read_gpus else None
+        self._host = HostReader(clock)
+        self._clock = clock
+        self._client: httpx.Client | None = None
+        self._window = Window()
+        self._answered_at: float | None = None
+        self._problem: str | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def tick(self, now: float, state: State) -> Frame:
+        """The frame of this moment; ``now`` is Unix time. Waits a few seconds for a slow server."""
+        with self._lock:
+            return self._tick(now, state)
+
+    def close(self) -> None:
+        """Close the connection and NVML; a tick in progress ends first, later ones read the host only."""
+        with self._lock:
+            self._closed = True
+            if self._client is not None:
+                self._client.close()
+            if self._gpus is not None:
+                self._gpus.close()
+            self._client, self._gpus = None, None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the last scrape failed, as a clause; None when it did not."""
+        return self._problem
+
+    def _tick(self, now: float, state: State) -> Frame:
+        pids = self._read_pids()
+        if state in {"starting", "dead"} or self._closed:
+            # Nothing is served: neither a figure from before nor one of another server on that port is shown.
+            self._window, self._problem = Window(), None
+        else:
+            self._scrape(now)
+        age = None if self._answered_at is None else max(0.0, now - self._answered_at)
+        shown = self._figures(age)
+        gpus = GpuSample() if self._gpus is None else self._gpus.read(pids)
+        return Frame(
+            at=now,
+            state=state,
+            window_seconds=shown.window_seconds,
+            age_seconds=age,
+            stale=self._problem is not None,
+            engines=shown.engines,
+            throughput=shown.throughput,
+            kv=shown.kv,
+            requests=shown.requests,
+            latency=shown.latency,
+            prefix_cache=shown.prefix_cache,
+            speculative=shown.speculative,
+            sleep_state=shown.sleep_state,
+            int8=self._int8,
+            totals=shown.totals,
+            gpus=gpus.gpus,
+            gpu_problem=gpus.problem,
+            host=self._host.read(pids),
+            notes=self._notes(shown, age),
+        )
+
+    def _read_pids(self) -> frozenset[int] | None:
+        found = None if self._pids is None else self._pids()
+        return None if found is None else frozenset(found)
+
+    def _scrape(self, now: float) -> None:
+        """Fetch once and extend the window, or remember why that failed."""
+        if self._client is None:
+            self._client = open_client(self._api_key)
+        answer = fetch(self._client, self._url, now, self._clock)
+        if isinstance(answer, FetchProblem):
+            self._problem = answer.reason
+            return
+        self._problem, self._answered_at = None, now
+        self._window = extend(self._window, answer, self._window_seconds)
+
+    def _figures(self, age: float | None) -> Figures:
+        """Figures of the window; all unknown once they are too old to mean anything."""
+        if age is None or (self._problem is not None and age > STALE_SECONDS):
+            return Figures()
+        capacity = None if self._log_capacity is None else self._log_capacity()
+        return figures(self._window, self._window_seconds, capacity)
+
+    def _notes(self, shown: Figures, age: float | None) -> tuple[str, ...]:
+        if self._problem is None:
+            return shown.notes
+        if age is None:
+            return (f"/metrics does not answer: {self._problem}.",)
+        if age > STALE_SECONDS:
+            return (f"/metrics has not answered for {age:.0f} s ({self._problem}): no figures are shown.",)
+        return (f"/metrics does not answer ({self._problem}): the figures are {age:.0f} s old.", *shown.notes)
+
+
+def sample_window(
+    url: str,
+    seconds: float = WINDOW_SECONDS,
+    *,
+    state: State = "ready",
+    sleep: Callable[[float], object] = time.sleep,
+    **options: Any,
+) -> Frame:
+    """One frame over a window of ``seconds``: a scrape, a wait, a second scrape.
+
+    ``window_seconds`` of the frame is the true time between the two. ``options`` are Sampler's. Raises FailedError
+    when the server does not answer at the beginning or no longer at the end.
+    """
+    sampler = Sampler(url, window_seconds=seconds, **options)
+    try:
+        sampler.tick(time.time(), state)
+        _require_answer(sampler, "The server does not answer on /metrics")
+        sleep(seconds)
+        frame = sampler.tick(time.time(), state)
+        _require_answer(sampler, "The server stopped answering on /metrics within the window")
+        return frame
+    finally:
+        sampler.close()
+
+
+def _require_answer(sampler: Sampler, title: str) -> None:
+    if sampler.problem is not None:
+        raise FailedError(title, sampler.problem, "Check that it runs and that the URL and port are right.")
+
+
+def frame_to_json(frame: Frame) -> dict[str, Any]:
+    """The frame as plain lists and dicts for ``cockpit top --json``; unknown is None, names carry units."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(frame))
+    return plain

@@ -1,0 +1,65 @@
+"""One reading of a vLLM server's /metrics as a frozen value, a part an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from cockpit.telemetry.frame import SleepState
+from cockpit.telemetry.histogram import Histogram
+
+
+class CachePool(msgspec.Struct, frozen=True, kw_only=True):
+    """The labels of ``vllm:cache_config_info`` that say how large one engine's KV pool is."""
+
+    capacity_tokens: int | None = None
+    """``kv_cache_size_tokens``: right on hybrid models too, where blocks times block size is not."""
+    max_concurrency: float | None = None
+    """Requests of full length that fit at once."""
+    holds_state_blocks: bool | None = None
+    """True when recurrent state shares the pool (a hybrid model), None where the labels do not say."""
+
+
+class EngineScrape(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of one engine (one data-parallel rank), by the short names of the vllm module's tables."""
+
+    counters: Mapping[str, float] = {}
+    gauges: Mapping[str, float] = {}
+    histograms: Mapping[str, Histogram] = {}
+    pool: CachePool | None = None
+    sleep_state: SleepState | None = None
+
+
+class Scrape(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer of /metrics."""
+
+    at: float
+    """Unix time."""
+    clock: float
+    """Monotonic seconds when the answer was complete; differences of it are the window."""
+    engines: Mapping[str, EngineScrape] = {}
+    """By the ``engine`` label; empty when the server publishes no vLLM figures."""
+    process_started_at: float | None = None
+    """Unix time at which the API server process started, where it says so."""
+    skipped_lines: int = 0
+    """Lines of wanted families that could not be read."""
+
+    def counter(self, key: str) -> float | None:
+        """Sum of one counter over the engines; None where no engine has it."""
+        return _sum(engine.counters.get(key) for engine in self.engines.values())
+
+    def gauge(self, key: str) -> float | None:
+        """Sum of one gauge over the engines; None where no engine has it."""
+        return _sum(engine.gauges.get(key) for engine in self.engines.values())
+
+    def counter_keys(self, prefix: str) -> tuple[str, ...]:
+        """Names of counters that begin so, over all engines, sorted."""
+        names = {key for engine in self.engines.values() for key in engine.counters if key.startswith(prefix)}
+        return tuple(sorted(names))
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Sum of the values that are known; None when none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,1 @@
+"""The screen. Everything it shows comes from cockpit.session; it decides nothing by itself."""

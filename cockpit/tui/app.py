@@ -1,0 +1,342 @@
+"""The application: what it knows, which screens there are, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import BindingType
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.worker import get_current_worker
+
+from cockpit.catalog.load import Entry
+from cockpit.errors import CockpitError
+from cockpit.launch.plan import Facts
+from cockpit.launch.toggles import TOGGLES
+from cockpit.rig.types import Engine, Rig
+from cockpit.session import InstanceView, Session
+from cockpit.supervisor.record import InstanceRecord
+from cockpit.telemetry.frame import State
+from cockpit.tui.commands import EVERYWHERE, bindings, check_keymap, commands_for
+from cockpit.tui.screens.base import CockpitScreen
+from cockpit.tui.screens.card import CardScreen
+from cockpit.tui.screens.catalog import CatalogScreen
+from cockpit.tui.screens.dialogs import HelpScreen, quit_question, stop_question
+from cockpit.tui.screens.instance import InstanceScreen
+from cockpit.tui.screens.instances import InstancesScreen
+from cockpit.tui.themes import DEFAULT_THEME, load_themes
+from cockpit.tui.workers import cancelled, run_in_thread, sleep
+
+if TYPE_CHECKING:
+    from cockpit.bench.load import Load
+
+_INSTANCES_EVERY_SECONDS = 1.0
+_SHEETS = ("base", "catalog", "card", "instance", "instances", "dialogs")
+
+
+class CockpitApp(App[None]):
+    """One screen at a time; long work belongs to the app, so that it outlives the screen that asked for it."""
+
+    TITLE = "cockpit"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(EVERYWHERE)]
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares it as an instance variable
+        (0, "-narrow"),
+        (110, "-wide"),
+    ]
+    CSS_PATH: ClassVar[list[str]] = [f"screens/{name}.tcss" for name in _SHEETS]  # type: ignore[assignment]
+    CSS = "DataTable > .datatable--header { background: $background; color: $text-muted; text-style: none; }"
+
+    rig: reactive[Rig | None] = reactive(None)
+    engines: reactive[tuple[Engine, ...] | None] = reactive(None)
+    instances: reactive[tuple[InstanceView, ...]] = reactive(())
+
+    def __init__(self, session: Session | None = None, demo_slug: str | None = None, show_clock: bool = True) -> None:
+        super().__init__()
+        self.session = Session() if session is None else session
+        self.show_clock = show_clock
+        self._demo_slug = demo_slug
+        self._load: Load | None = None
+        check_keymap(self.session.config.keys)
+
+    # Start
+
+    def get_default_screen(self) -> Screen[None]:
+        """Home."""
+        return CatalogScreen()
+
+    def on_mount(self) -> None:
+        """Theme, keys, signals, and the background looks."""
+        themes, problems = load_themes()
+        for theme in themes:
+            self.register_theme(theme)
+        wanted = self.session.config.theme
+        self.theme = wanted if wanted in self.available_themes else DEFAULT_THEME
+        if wanted not in self.available_themes:
+            problems.append(f"there is no theme named {wanted}; {DEFAULT_THEME} is used")
+        self.set_keymap(self.session.config.keys)
+        for problem in problems:
+            self.warn(problem)
+        self._catch_signals()
+        self.gather_facts()
+        run_in_thread(self, self._poll_instances, "instances", self.warn)
+        if self._demo_slug is not None:
+            run_in_thread(self, self._start_demo, "demo", self.warn)
+
+    def _catch_signals(self) -> None:
+        """Without this SIGTERM and SIGHUP would leave the terminal raw."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # Only the main thread may; a test can run the app in another one.
+            with contextlib.suppress(RuntimeError, ValueError, NotImplementedError):
+                loop.add_signal_handler(number, self.exit)
+
+    def gather_facts(self, again: bool = False) -> None:
+        """Read the rig and the engines in the background."""
+        run_in_thread(self, lambda: self._gather(again), "facts", self.warn, exclusive=True)
+
+    def _gather(self, again: bool) -> None:
+        if again:
+            self.session.refresh()
+        rig, engines = self.session.rig, self.session.engines
+        self.call_from_thread(self._have_facts, rig, engines)
+
+    def _have_facts(self, rig: Rig, engines: tuple[Engine, ...]) -> None:
+        self.rig, self.engines = rig, engines
+        if isinstance(self.screen, CatalogScreen):
+            self.screen.rebuild()
+
+    def display_facts(self) -> Facts:
+        """What is known without waiting, for drawing; never for launching."""
+        engine = self.engines[0] if self.engines else None
+        return Facts(rig=self.rig or Rig(), engine=engine, environ={}, free_port=8000, cwd="/")
+
+    # Instances
+
+    def _poll_instances(self) -> None:
+        """In a thread: the records and their states, once a second, as long as the app lives."""
+        worker = get_current_worker()
+        told: set[str] = set()
+        while not cancelled(worker):
+            views, problems = self.session.instances()
+            self.call_from_thread(self._have_instances, tuple(views), [text for text in problems if text not in told])
+            told.update(problems)
+            sleep(worker, _INSTANCES_EVERY_SECONDS)
+
+    def _have_instances(self, views: tuple[InstanceView, ...], problems: list[str]) -> None:
+        died = {view.record.name for view in views if view.state == "dead"}
+        before = {view.record.name for view in self.instances if view.state != "dead"}
+        self.instances = views
+        for problem in problems:
+            self.warn(problem)
+        for name in sorted(died & before):
+            if not (isinstance(self.screen, InstanceScreen) and self.screen.instance_name == name):
+                self.warn(f"{name} died", "Its screen (i) says how.")
+
+    def state_of(self, slug: str) -> State | None:
+        """What the newest instance of a slug is doing; None when there is none."""
+        states = [view.state for view in self.instances if view.record.slug == slug]
+        return states[-1] if states else None
+
+    def live_names(self) -> list[str]:
+        """Instances with a running server."""
+        return [view.record.name for view in self.instances if view.state != "dead"]
+
+    # Navigation
+
+    def open_slug(self, entry: Entry) -> None:
+        """The card, or the instance when the slug is on record."""
+        for view in reversed(self.instances):
+            if view.record.slug == entry.slug.name:
+                self.show_instance(view.record.name)
+                return
+        self.push_screen(CardScreen(entry))
+
+    def open_card_again(self, record: InstanceRecord) -> None:
+        """The card with the values that a dead server had."""
+        try:
+            entry = self.session.catalog.get(record.slug)
+        except CockpitError as error:
+            self.warn(error.title, error.fix)
+            return
+        self.switch_screen(CardScreen(entry, chosen_before(record, entry)))
+
+    def show_instance(self, name: str, replace: bool = False) -> None:
+        """The instance's screen, on top of this one or instead of it."""
+        try:
+            screen = InstanceScreen(name, self.session.watch(name))
+        except CockpitError as error:
+            self.warn(error.title, error.fix)
+            return
+        if replace:
+            self.switch_screen(screen)
+        else:
+            self.push_screen(screen)
+
+    def action_show_instances(self) -> None:
+        """The list of servers."""
+        if not isinstance(self.screen, InstancesScreen):
+            self.push_screen(InstancesScreen())
+
+    def action_show_help(self) -> None:
+        """The keys of this screen."""
+        if isinstance(self.screen, CockpitScreen):
+            name = self.screen.COMMANDS_OF
+            toggles = [(toggle.key, toggle.label) for toggle in TOGGLES] if name == "card" else []
+            self.push_screen(HelpScreen(name, toggles))
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """The palette: this screen's commands, from the same table as the keys."""
+        if isinstance(screen, CockpitScreen):
+            for command in commands_for(screen.COMMANDS_OF):
+                if command.palette:
+                    yield SystemCommand(command.label, command.help, self._runner(screen, command.action))
+        yield SystemCommand("theme", "Choose the colours.", self.action_change_theme)
+
+    def _runner(self, screen: Screen[Any], action: str) -> Callable[[], None]:
+        def run() -> None:
+            namespace: Any = screen if hasattr(screen, f"action_{action}") else self
+            self.call_later(self.run_action, action, namespace)
+
+        return run
+
+    # Stopping and leaving
+
+    def ask_stop_slug(self, slug: str) -> None:
+        """Stop the newest instance of a slug; asks first."""
+        for view in reversed(self.instances):
+            if view.record.slug == slug:
+                self.ask_stop(view.record.name)
+                return
+        self.inform(f"{slug} is not being served")
+
+    def ask_stop(self, name: str) -> None:
+        """Stop one instance; asks first unless it is dead."""
+        view = next((view for view in self.instances if view.record.name == name), None)
+        if view is not None and view.state == "dead":
+            self.stop_instance(name)
+            return
+        url = view.record.url if view is not None else ""
+        self.push_screen(
+            stop_question(name, f"Requests in flight at {url} are cut off."),
+            lambda answer: self.stop_instance(name) if answer == "stop" else None,
+        )
+
+    def stop_instance(self, name: str) -> None:
+        """Stop in the background, saying each step."""
+        run_in_thread(self, lambda: self._stop(name), f"stop-{name}", self.warn)
+
+    def _stop(self, name: str) -> None:
+        result = self.session.stop(name, lambda step: self.call_from_thread(self._stop_step, name, step))
+        if result.stopped:
+            self.call_from_thread(self.inform, f"{name} stopped after {result.seconds:.1f} s, nothing is left of it")
+        else:
+            left = ", ".join(str(pid) for pid in result.orphans)
+            self.call_from_thread(self.warn, f"{name} left processes that cannot be ended: {left}")
+
+    def _stop_step(self, name: str, step: str) -> None:
+        if isinstance(self.screen, InstanceScreen) and self.screen.instance_name == name:
+            self.screen.step = step
+            self.screen.redraw()
+
+    def action_quit_asking(self) -> None:
+        """Leave; asks what becomes of running servers."""
+        names = self.live_names()
+        if not names:
+            self.exit()
+            return
+        self.push_screen(quit_question(names), lambda answer: self._quit_answer(answer, names))
+
+    def _quit_answer(self, answer: str | None, names: list[str]) -> None:
+        if answer == "leave":
+            self.exit()
+        elif answer == "stop":
+            self.inform(f"stopping {', '.join(names)}…")
+            run_in_thread(self, lambda: self._stop_all(names), "stop-all", self.warn)
+
+    def _stop_all(self, names: list[str]) -> None:
+        for name in names:
+            self._stop(name)
+        self.call_from_thread(self._exit_if_clean)
+
+    def _exit_if_clean(self) -> None:
+        self.exit()
+
+    def on_unmount(self) -> None:
+        """End the demo's requests; servers go on."""
+        if self._load is not None:
+            self._load.stop(timeout_seconds=1.0)
+
+    # The demo
+
+    def _start_demo(self) -> None:
+        """In a thread: serve the demo's slug unless it is served already, show it, send it requests once ready."""
+        from cockpit.bench.load import Load
+        from cockpit.supervisor.ready import wait_ready
+
+        slug = self._demo_slug or ""
+        view = next((view for view in self.session.instances()[0] if view.record.slug == slug), None)
+        if view is not None and view.state in ("ready", "starting"):
+            running = self.session.running(view.record.name)
+        else:
+            running = self.session.start(self.session.plan(slug, {}))
+        self.call_from_thread(self.show_instance, running.record.name)
+        ready = False
+        for progress in wait_ready(running):
+            ready = progress.life == "ready"
+            if get_current_worker().is_cancelled:
+                return
+        if ready:
+            self._load = Load(running.record.url, running.record.served_model_name)
+            self._load.start()
+
+    # The end
+
+    def _fatal_error(self) -> None:
+        """A bug: Textual would print a traceback with local variables; ``run_app`` raises it to the one guard."""
+        self._close_messages_no_wait()
+
+    @property
+    def bug(self) -> Exception | None:
+        """The exception that ended the app."""
+        return self._exception
+
+    # Telling
+
+    def inform(self, text: str) -> None:
+        """A toast."""
+        self.notify(text, markup=False, timeout=4)
+
+    def warn(self, title: str, fix: str = "") -> None:
+        """A toast that stays longer."""
+        self.notify(f"{title}. {fix}".strip(), severity="warning", markup=False, timeout=10)
+
+
+def chosen_before(record: InstanceRecord, entry: Entry) -> dict[str, Any]:
+    """The values of a record that differ from the slug's own; the port is chosen anew."""
+    chosen: dict[str, Any] = {}
+    for toggle in TOGGLES:
+        if toggle.id in ("port", "host") or toggle.id not in record.values:
+            continue
+        value = record.values[toggle.id]
+        value = tuple(value) if isinstance(value, list) else value
+        if value != toggle.default(entry.slug):
+            chosen[toggle.id] = value
+    return chosen
+
+
+def run_app(session: Session | None = None, demo_slug: str | None = None) -> int:
+    """Open the screen and return the exit code; raises the bug that ended it, if one did."""
+    app = CockpitApp(session, demo_slug)
+    app.run()
+    if app.bug is not None:
+        raise app.bug
+    names = app.live_names()
+    if names:
+        sys.stdout.write(f"Still running: {', '.join(names)}. `cockpit` shows them, `cockpit stop NAME` ends one.\n")
+    return app.return_code or 0

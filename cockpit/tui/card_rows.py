@@ -1,0 +1,95 @@
+"""The serve card's text: toggles, command, findings. Pure."""
+
+from __future__ import annotations
+
+from cockpit import units
+from cockpit.catalog.load import Entry
+from cockpit.launch.plan import Facts
+from cockpit.launch.render import environment_words, shell_words
+from cockpit.launch.toggles import TOGGLES, Toggle
+from cockpit.launch.types import LaunchPlan
+from cockpit.rules.finding import Finding, ToggleState
+from cockpit.tui.content import Row
+
+_VALUE_WIDTH = 13
+_WORDS = {"on": "ON", "off": "OFF"}
+
+
+def offered(states: dict[str, ToggleState]) -> list[Toggle]:
+    """The toggles that the card shows, in the table's order."""
+    return [toggle for toggle in TOGGLES if toggle.id in states and states[toggle.id].state == "offered"]
+
+
+def blocked(states: dict[str, ToggleState]) -> list[Toggle]:
+    """The toggles whose key only says why not."""
+    return [toggle for toggle in TOGGLES if toggle.id in states and states[toggle.id].state == "blocked"]
+
+
+def toggle_row(toggle: Toggle, value: object, default: object, marked: bool) -> Row:
+    """``▸ [a] int8 acts        ON           prefill about …``; a changed value says what it was."""
+    shown = toggle.kind.show(value)
+    shown = _WORDS.get(shown, shown)
+    before = toggle.kind.show(default)
+    before = _WORDS.get(before, before)
+    changed = shown != before
+    effect = toggle.effect(value)
+    return [
+        (" ▸" if marked else "  ", "key"),
+        (f"[{toggle.key}] ", "key"),
+        (f"{toggle.label:<16}", "bold" if marked else ""),
+        (f"{shown:<{_VALUE_WIDTH}} ", "good" if changed else "bold"),
+        (f"was {before}; " if changed else "", "dim"),
+        (effect, "dim"),
+    ]
+
+
+def blocked_row(toggles: list[Toggle]) -> Row:
+    """The keys that are not offered here."""
+    names = " ".join(f"[{toggle.key}] {toggle.label.split()[0]}" for toggle in toggles)
+    return [("  not here: ", "dim"), (names, "dim"), (" · a key says why", "dim")]
+
+
+def command_rows(plan: LaunchPlan) -> list[Row]:
+    """The exact command: environment first, then argv, for a widget that wraps."""
+    environment = " ".join(environment_words(plan))
+    command, *rest = shell_words(plan)
+    rows: list[Row] = [[(f" env {environment}", "dim")]] if environment else []
+    rows.append([(f" {command}", "bold"), (" " + " ".join(rest), "")])
+    return rows
+
+
+def findings_rows(findings: tuple[Finding, ...]) -> list[Row]:
+    """One line a finding, blocks first; none is one line too."""
+    if not findings:
+        return [[(" ✓ nothing stands against it", "good")]]
+    glyphs = {"block": (" ✕ ", "bad"), "warn": (" ⚠ ", "warn"), "note": (" · ", "dim")}
+    return [[glyphs[finding.severity], (f"{finding.message.rstrip('.')}. {finding.fix}", "")] for finding in findings]
+
+
+def rig_rows(entry: Entry, facts: Facts) -> list[Row]:
+    """What it would run on: engine, GPUs with free memory, host."""
+    engine, rig = facts.engine, facts.rig
+    rows: list[Row] = []
+    if engine is not None:
+        rows.append(
+            [(" engine  ", "dim"), (f"vLLM {engine.version} {engine.platform}", "bold"), (f" ({engine.id})", "dim")]
+        )
+    else:
+        rows.append([(" engine  ", "dim"), (facts.engine_problem or "none", "bad")])
+    for gpu in rig.gpus:
+        free = None if gpu.total_bytes is None or gpu.used_bytes is None else gpu.total_bytes - gpu.used_bytes
+        rows.append(
+            [
+                (f" GPU{gpu.index}    ", "dim"),
+                (gpu.name.removeprefix("NVIDIA "), ""),
+                (f"  {units.gib(free)} of {units.gib(gpu.total_bytes)} GiB free", "bold"),
+            ]
+        )
+    if not rig.gpus:
+        rows.append([(" GPU     ", "dim"), (rig.gpu_problem or "none", "dim")])
+        memory = f"{units.gib(rig.memory_available_bytes)} of {units.gib(rig.memory_total_bytes)} GiB free"
+        rows.append([(" host    ", "dim"), (f"{rig.cpu_count} cores · {memory}", "")])
+    size = entry.slug.weights.size_bytes
+    rows.append([(" weights ", "dim"), (f"{units.gib(size)} GiB on disk" if size else "size not declared", "")])
+    rows.append([(" model   ", "dim"), (entry.model_source, "")])
+    return rows

@@ -1,0 +1,113 @@
+"""Catalog entries as table cells and as detail text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cockpit import units
+from cockpit.catalog.load import Entry, Problem
+from cockpit.launch.toggles import BY_ID
+from cockpit.rules.context import Context
+from cockpit.rules.finding import ToggleState
+from cockpit.telemetry.frame import State
+from cockpit.tui.content import Row
+
+STATE_CELLS: dict[str, tuple[str, str]] = {
+    "ready": ("● ready", "good"),
+    "starting": ("◐ starting", "warn"),
+    "stopping": ("◌ stopping", "warn"),
+    "dead": ("✕ dead", "bad"),
+    "foreign": ("◇ foreign", ""),
+    "idle": ("○", "dim"),
+    "broken": ("✕ broken", "bad"),
+}
+"""Glyph and word, so that colour is never the only signal."""
+
+COLUMNS: tuple[tuple[str, str, int, int], ...] = (
+    ("state", "state", 10, 0),
+    ("slug", "slug", 27, 0),
+    ("weights", "weights", 15, 0),
+    ("bpw", " bpw", 4, 100),
+    ("size", "  GiB", 5, 100),
+    ("tp", "TP", 2, 0),
+    ("context", "context", 8, 0),
+    ("kv", "KV", 9, 110),
+    ("draft", "draft", 6, 110),
+    ("int8", "int8", 5, 0),
+)
+"""Key, title, width in cells, and the narrowest terminal that shows it."""
+
+SORTS = ("name", "size", "context")
+
+
+def visible_columns(width: int) -> list[tuple[str, str, int]]:
+    """The columns for a terminal of ``width`` cells."""
+    return [(key, title, cells) for key, title, cells, needs in COLUMNS if width >= needs]
+
+
+def cells(entry: Entry, state: State | None, int8: tuple[ToggleState, str]) -> dict[str, tuple[str, str]]:
+    """Text and style of every cell of one slug, by column key."""
+    slug, weights = entry.slug, entry.slug.weights
+    spec = slug.speculative
+    bpw = units.UNKNOWN if weights.bits_per_weight is None else f"{weights.bits_per_weight:.1f}"
+    int8_text = int8[1] if int8[0].state == "offered" else units.UNKNOWN
+    return {
+        "state": STATE_CELLS[state or "idle"],
+        "slug": (slug.name, "bold"),
+        "weights": (weights.label, ""),
+        "bpw": (f"{bpw:>4}", ""),
+        "size": (f"{units.gib(weights.size_bytes):>5}", ""),
+        "tp": (f"{slug.tensor_parallel:>2}", ""),
+        "context": (f"{units.tokens(slug.max_model_len):>8}", ""),
+        "kv": (slug.kv_cache_dtype, ""),
+        "draft": (f"{spec.method} {spec.tokens}" if spec else units.UNKNOWN, ""),
+        "int8": (int8_text, "good" if int8_text == "on" else ""),
+    }
+
+
+def problem_cells(problem: Problem) -> dict[str, tuple[str, str]]:
+    """Cells of a slug file that cannot be used."""
+    blank = {key: ("", "") for key, *_ in COLUMNS}
+    return {**blank, "state": STATE_CELLS["broken"], "slug": (problem.name, "bad")}
+
+
+def detail_rows(entry: Entry, states: dict[str, ToggleState], ctx: Context) -> list[Row]:
+    """The detail pane: what it is, every blocked toggle with its reason, where the quality figures come from."""
+    slug, weights = entry.slug, entry.slug.weights
+    size = "" if weights.size_bytes is None else f" · {units.gib(weights.size_bytes)} GiB"
+    bpw = "" if weights.bits_per_weight is None else f" · {weights.bits_per_weight:g} bits a weight"
+    kind = "mixture of experts" if weights.moe else "dense"
+    rows: list[Row] = [
+        [(f" {slug.model}", "title"), (f" · {kind} · {weights.label}{size}{bpw}", "")],
+    ]
+    if slug.description:
+        rows.append([(f" {slug.description}", "")])
+    if slug.quality is not None:
+        rows.append([(f" {quality_text(entry)}", ""), (f" ({slug.quality.source})", "dim")])
+    for name, state in states.items():
+        if state.state == "blocked":
+            rows.append([(f" {BY_ID[name].label:<16}", "warn"), (f"blocked: {state.reason}", "")])
+    rows.append([(f" {entry.model_source}", "dim")])
+    if slug.aliases:
+        rows.append([(f" also {', '.join(slug.aliases)}", "dim")])
+    return rows
+
+
+def quality_text(entry: Entry) -> str:
+    """``KLD 0.00099 · Top-1 98.94 %``."""
+    quality = entry.slug.quality
+    parts: list[str] = []
+    if quality is not None and quality.kld is not None:
+        parts.append(f"KLD {quality.kld:.5f}")
+    if quality is not None and quality.top1_fraction is not None:
+        parts.append(f"Top-1 {units.percent(quality.top1_fraction, 2)}")
+    return " · ".join(parts)
+
+
+def sort_entries(entries: Iterable[Entry], order: str) -> list[Entry]:
+    """By name, by size (smallest first, unknown last) or by context (longest first)."""
+    if order == "size":
+        return sorted(entries, key=lambda entry: (entry.slug.weights.size_gib or float("inf"), entry.slug.name))
+    if order == "context":
+        return sorted(entries, key=lambda entry: (-entry.slug.max_model_len, entry.slug.name))
+    return sorted(entries, key=lambda entry: entry.slug.name)

@@ -1,0 +1,123 @@
+"""The one table of commands: keys, footer, palette and help are all drawn from it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from textual.binding import Binding
+
+from cockpit.errors import CockpitError
+from cockpit.launch.toggles import TOGGLES
+
+EVERYWHERE = "everywhere"
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """One thing that a key does on one screen (or everywhere)."""
+
+    id: str
+    screen: str
+    key: str
+    action: str
+    label: str
+    """Footer and palette."""
+    help: str
+    """One sentence for the help screen."""
+    footer: bool = True
+    palette: bool = True
+    first: bool = False
+    """The screen gets the key before the marked widget does."""
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "quit", EVERYWHERE, "q", "quit_asking", "quit", "Leave the cockpit; asks when servers are running.", False
+    ),
+    Command("help", EVERYWHERE, "question_mark", "show_help", "help", "Show the keys of this screen.", False),
+    Command("instances", EVERYWHERE, "i", "show_instances", "instances", "Every server on record.", False),
+    Command(
+        "catalog.open",
+        "catalog",
+        "enter",
+        "open",
+        "serve",
+        "Open the serve card, or the running instance.",
+        first=True,
+    ),
+    Command("catalog.filter", "catalog", "slash", "filter", "filter", "Type words; every one must occur."),
+    Command("catalog.sort", "catalog", "s", "sort", "sort", "Sort by name, size or context."),
+    Command("catalog.edit", "catalog", "e", "edit", "edit", "Open the slug's file in $EDITOR."),
+    Command("catalog.refresh", "catalog", "r", "refresh_facts", "reload", "Read slugs, GPUs and engines again."),
+    Command("catalog.stop", "catalog", "K", "stop", "stop", "Stop the selected slug's server.", footer=False),
+    Command("card.start", "card", "S,enter", "start", "start", "Start the server with what is shown."),
+    Command("card.copy", "card", "c", "copy", "copy", "Copy the command to the clipboard."),
+    Command("card.reset", "card", "r", "reset", "reset", "Back to the slug's own values."),
+    Command("card.up", "card", "up", "move(-1)", "up", "Previous toggle.", False, False),
+    Command("card.down", "card", "down", "move(1)", "down", "Next toggle.", False, False),
+    Command("card.less", "card", "left", "step(-1)", "less", "Previous value of the marked toggle.", False, False),
+    Command("card.more", "card", "right", "step(1)", "more", "Next value of the marked toggle.", False, False),
+    Command("card.back", "card", "escape", "back", "back", "Back to the catalog."),
+    Command("instance.stop", "instance", "K", "stop", "stop", "Stop this server; asks first."),
+    Command("instance.log", "instance", "L", "toggle_log", "full log", "Give the log the whole screen, and back."),
+    Command("instance.copy", "instance", "y", "copy", "copy", "Copy the figures as text."),
+    Command(
+        "instance.restart", "instance", "S", "restart", "start again", "Open the card of a server that has died."
+    ),
+    Command("instance.back", "instance", "escape", "back", "catalog", "Back to the catalog."),
+    Command("instances.open", "instances", "enter", "open", "open", "Open the marked server.", first=True),
+    Command("instances.stop", "instances", "K", "stop", "stop", "Stop the marked server; asks first."),
+    Command("instances.back", "instances", "escape", "back", "back", "Back."),
+)
+
+START_STOP_QUIT = {"S": ("start", "restart"), "K": ("stop",), "q": ("quit_asking",)}
+"""Keys that start, stop or quit mean the same on every screen."""
+
+
+def bindings(screen: str) -> list[Binding]:
+    """Textual bindings of one screen, or of EVERYWHERE; ids make them remappable."""
+    return [
+        Binding(
+            command.key,
+            command.action,
+            command.label,
+            show=command.footer,
+            priority=command.first,
+            id=command.id,
+            key_display=key_text(command.key),
+            tooltip=command.help,
+        )
+        for command in COMMANDS
+        if command.screen == screen
+    ]
+
+
+def toggle_bindings() -> list[Binding]:
+    """One small letter a toggle, on the serve card."""
+    return [
+        Binding(toggle.key, f"press('{toggle.id}')", toggle.label, show=False, id=f"toggle.{toggle.id}")
+        for toggle in TOGGLES
+    ]
+
+
+def commands_for(screen: str) -> list[Command]:
+    """Commands of one screen and those that work everywhere, in the table's order."""
+    return [command for command in COMMANDS if command.screen in (screen, EVERYWHERE)]
+
+
+def key_text(key: str) -> str:
+    """A key as people write it."""
+    names = {"question_mark": "?", "slash": "/", "enter": "↵", "escape": "esc", "S,enter": "S"}
+    arrows = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
+    return names.get(key) or arrows.get(key) or key
+
+
+def check_keymap(keys: dict[str, str]) -> None:
+    """Raise CockpitError when the config remaps a command that does not exist: Textual would ignore it silently."""
+    known = {command.id for command in COMMANDS} | {f"toggle.{toggle.id}" for toggle in TOGGLES}
+    for name in keys:
+        if name not in known:
+            raise CockpitError(
+                f"config.yaml remaps the key of {name!r}, which is no command",
+                fix=f"The commands are: {', '.join(sorted(known))}.",
+            )

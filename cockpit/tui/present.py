@@ -1,0 +1,201 @@
+"""A frame as lines of text, pure: the same rows go to the screen, the clipboard and the tests."""
+
+from __future__ import annotations
+
+from cockpit import units
+from cockpit.telemetry.frame import Frame, GpuReading, Latency
+from cockpit.telemetry.history import History, sparkline
+from cockpit.tui.content import Row, Segment
+
+_LABEL = 9
+STALE_AFTER_SECONDS = 3.0
+
+
+def label(text: str) -> Segment:
+    """A row's name, in a column of its own."""
+    return (f" {text:<{_LABEL}}", "dim")
+
+
+def bar(fraction: float | None, width: int) -> str:
+    """A gauge of ``width`` cells; unknown is an empty one."""
+    if fraction is None:
+        return "·" * width
+    filled = round(max(0.0, min(1.0, fraction)) * width)
+    # Something that is not nothing is never drawn as nothing.
+    if filled == 0 and fraction > 0:
+        return "▏" + "·" * (width - 1)
+    return "█" * filled + "·" * (width - filled)
+
+
+def _spark(history: History, series: str, width: int) -> str:
+    return sparkline(history.series(series), max(4, width))
+
+
+def throughput_rows(frame: Frame, history: History, width: int) -> list[Row]:
+    """Prefill and decode with two minutes of sparkline."""
+    rates = frame.throughput
+    value_width = 47 if width < 110 else 60
+    spark_width = max(8, min(60, width - _LABEL - value_width - 2))
+    prefill = f"{units.rate(rates.prefill_tokens_per_second):>7} tok/s computed  "
+    cached = f"{units.rate(rates.cached_prefill_tokens_per_second):>7} cached"
+    decode = f"{units.rate(rates.decode_tokens_per_second):>7} tok/s"
+    return [
+        [
+            label("prefill"),
+            (prefill, "bold"),
+            (f"{cached:<{value_width - len(prefill)}}", ""),
+            (_spark(history, "prefill", spark_width), "bar"),
+        ],
+        [
+            label("decode"),
+            (f"{decode:<{value_width}}", "bold"),
+            (_spark(history, "decode", spark_width), "bar2"),
+        ],
+    ]
+
+
+def kv_rows(frame: Frame, history: History, width: int) -> list[Row]:
+    """The KV pool and the requests in it."""
+    kv, requests = frame.kv, frame.requests
+    bar_width = 18 if width < 110 else 30
+    used = units.percent(kv.used_fraction, 1)
+    amount = f"{units.tokens(kv.used_tokens)} / {units.tokens(kv.capacity_tokens)} tokens"
+    concurrency = units.UNKNOWN if kv.max_concurrency is None else f"{kv.max_concurrency:,.2f}"
+    preempted = (
+        units.UNKNOWN if requests.preemptions_per_second is None else f"{requests.preemptions_per_second:.1f}/s"
+    )
+    return [
+        [
+            label("KV pool"),
+            (bar(kv.used_fraction, bar_width), "bar"),
+            (f" {used:>7}  ", "bold"),
+            (amount, ""),
+        ],
+        [
+            label("requests"),
+            (f"running {units.tokens(requests.running)}   waiting {units.tokens(requests.waiting)}", "bold"),
+            (f"   preempted {preempted}   {concurrency} fit at full context", ""),
+        ],
+    ]
+
+
+def _latency(latency: Latency) -> str:
+    return f"{units.seconds(latency.mean)} (p95 {units.seconds(latency.p95)})"
+
+
+def latency_rows(frame: Frame) -> list[Row]:
+    """Latencies, prefix cache, draft."""
+    latency, prefix = frame.latency, frame.prefix_cache
+    rows: list[Row] = [
+        [
+            label("latency"),
+            (f"TTFT {_latency(latency.ttft_seconds)}   per token {_latency(latency.inter_token_seconds)}", ""),
+        ],
+        [
+            label("prefix"),
+            (f"hits {units.percent(prefix.hit_fraction_window)}", ""),
+            (f" (all time {units.percent(prefix.hit_fraction_lifetime)})", "dim"),
+        ],
+    ]
+    draft = frame.speculative
+    if draft is not None:
+        length = units.UNKNOWN if draft.acceptance_length is None else f"{draft.acceptance_length:.2f}"
+        rows[-1] += [
+            ("   draft ", "dim"),
+            (f"{length} tokens a step, {units.percent(draft.acceptance_fraction)} accepted", ""),
+        ]
+    return rows
+
+
+def _gpu_row(gpu: GpuReading, width: int) -> Row:
+    share = None
+    if gpu.used_bytes is not None and gpu.total_bytes:
+        share = gpu.used_bytes / gpu.total_bytes
+    others = None
+    if gpu.used_bytes is not None and gpu.instance_bytes is not None:
+        others = max(0, gpu.used_bytes - gpu.instance_bytes)
+    cap = "" if gpu.power_limit_watts is None else f"/{gpu.power_limit_watts:.0f}"
+    power = units.UNKNOWN if gpu.power_watts is None else f"{gpu.power_watts:.0f}{cap} W"
+    heat = units.UNKNOWN if gpu.temperature_celsius is None else f"{gpu.temperature_celsius} °C"
+    bar_width = 12 if width < 110 else 24
+    return [
+        label(f"GPU{gpu.index}"),
+        (bar(share, bar_width), "bar"),
+        (f" {units.gib(gpu.used_bytes)}/{units.gib(gpu.total_bytes)} GiB", "bold"),
+        (f"  this {units.gib(gpu.instance_bytes)}  other {units.gib(others)}", ""),
+        (f"  {units.percent(gpu.utilization_fraction)}  {power}  {heat}", ""),
+    ]
+
+
+def memory_rows(frame: Frame, width: int) -> list[Row]:
+    """One line a GPU, or why there is none; the host's memory where no GPU serves."""
+    rows = [_gpu_row(gpu, width) for gpu in frame.gpus]
+    if not frame.gpus and frame.gpu_problem:
+        rows.append([label("GPU"), (frame.gpu_problem, "dim")])
+    host = frame.host
+    if host is not None and not frame.gpus:
+        share = host.memory_used_bytes / host.memory_total_bytes if host.memory_total_bytes else None
+        cores = units.UNKNOWN if host.instance_cpu_cores is None else f"{host.instance_cpu_cores:.1f}"
+        rows.append(
+            [
+                label("host"),
+                (bar(share, 12), "bar"),
+                (f" {units.gib(host.memory_used_bytes)}/{units.gib(host.memory_total_bytes)} GiB", "bold"),
+                (f"  this {units.gib(host.instance_bytes)}  CPU {units.percent(host.cpu_fraction)}", ""),
+                (f"  this {cores} cores", ""),
+            ]
+        )
+    return rows
+
+
+def total_rows(frame: Frame) -> list[Row]:
+    """What the server has done since it began."""
+    totals = frame.totals
+    return [
+        [
+            label("total"),
+            (f"{units.tokens(totals.prompt_computed_tokens)} computed", ""),
+            (f" · {units.tokens(totals.prompt_cached_tokens)} cached", ""),
+            (f" · {units.tokens(totals.generation_tokens)} generated", ""),
+            (f" · {units.tokens(totals.requests_finished)} requests", ""),
+        ]
+    ]
+
+
+def int8_row(frame: Frame) -> list[Row]:
+    """int8 activations, only where they were asked for: requested is not the same as active."""
+    int8 = frame.int8
+    if not int8.requested:
+        return []
+    if int8.active:
+        return [[label("int8"), (f"proven active {int8.proof or ''}".strip(), "good")]]
+    if int8.active is False:
+        return [[label("int8"), (f"requested, not active {int8.proof or ''}".strip(), "bad")]]
+    return [[label("int8"), ("requested, not proven", "warn")]]
+
+
+def note_rows(frame: Frame) -> list[Row]:
+    """What the reader should know about the figures, and their age when they are not fresh."""
+    rows: list[Row] = []
+    if frame.age_seconds is not None and frame.age_seconds > STALE_AFTER_SECONDS:
+        rows.append([(f" ⚠ these figures are {frame.age_seconds:.0f} s old", "warn")])
+    rows.extend([(f" · {note}", "dim")] for note in frame.notes)
+    return rows
+
+
+def live_rows(frame: Frame, history: History, width: int) -> list[Row]:
+    """The whole live panel for a screen of ``width`` cells."""
+    return [
+        *throughput_rows(frame, history, width),
+        *kv_rows(frame, history, width),
+        *latency_rows(frame),
+        *memory_rows(frame, width),
+        *total_rows(frame),
+        *int8_row(frame),
+        *note_rows(frame),
+    ]
+
+
+def is_stale(frame: Frame) -> bool:
+    """Whether the figures must be greyed."""
+    return frame.age_seconds is None or frame.age_seconds > STALE_AFTER_SECONDS

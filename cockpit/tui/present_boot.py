@@ -1,0 +1,69 @@
+"""A boot, or a death at boot, as lines of text. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from cockpit.supervisor.boot_state import BootStage, BootState
+from cockpit.tui.content import Row
+
+_PREFIX = re.compile(
+    r"^\((?P<process>\S{1,40}) pid=\d+\) (?:(?P<level>[A-Z]+) \d\d-\d\d (?P<time>\d\d:\d\d:\d\d) \[[^\]]*\] ?)?"
+)
+STAGE_NAMES = {
+    "environment": "environment",
+    "config": "config",
+    "weights": "weights",
+    "compile": "compile",
+    "kv_pool": "KV pool",
+    "graphs": "CUDA graphs",
+    "ready": "ready",
+}
+
+
+def _stage_row(stage: BootStage, current: bool, now_seconds: float, dead: bool) -> Row:
+    if stage.ended is not None or stage.id == "ready":
+        glyph, style = "✓", "good"
+    elif dead:
+        glyph, style = "✕", "bad"
+    else:
+        glyph, style = ("◐", "warn") if current else ("·", "dim")
+    elapsed = stage.seconds if stage.ended is not None else max(0.0, now_seconds - stage.started)
+    took = "" if stage.id == "ready" else f"{elapsed:6.1f} s"
+    return [
+        (f" {glyph} ", style),
+        (f"{STAGE_NAMES[stage.id]:<12}", "bold" if current else ""),
+        (f"{took:>9}", ""),
+        (f"  {stage.progress}", "dim"),
+    ]
+
+
+def boot_rows(boot: BootState, elapsed_seconds: float, dead: bool = False) -> list[Row]:
+    """The stages so far, each with its time; the running one counts on."""
+    rows = [_stage_row(stage, stage.id == boot.current, elapsed_seconds, dead) for stage in boot.stages]
+    if not rows:
+        rows.append([(" ◐ ", "warn"), ("environment ", "bold"), (f"{elapsed_seconds:6.1f} s", "")])
+    return rows
+
+
+def death_rows(boot: BootState, exit_code: int | None, was_ready: bool) -> list[Row]:
+    """What died, how, and the first exception of its log."""
+    when = "after it was ready" if was_ready else "while it started"
+    how = "its exit code was not seen" if exit_code is None else f"exit code {exit_code}"
+    rows: list[Row] = [[(" ✕ ", "bad"), (f"the server died {when}, {how}", "bad")]]
+    if boot.first_exception:
+        rows.append([("   ", ""), (boot.first_exception, "warn")])
+    rows.append([("   The end of its log is below. S opens its card to start again.", "dim")])
+    return rows
+
+
+def short_log_line(line: str) -> str:
+    """A log line for a narrow panel: vLLM's 60-cell prefix becomes time and process; the message stays whole."""
+    found = _PREFIX.match(line)
+    if found is None:
+        return line
+    message = line[found.end() :].rstrip()
+    level = found["level"] or ""
+    mark = "" if level in ("", "INFO") else f"{level} "
+    when = f"{found['time']} " if found["time"] else ""
+    return f"{when}{found['process']}: {mark}{message}"

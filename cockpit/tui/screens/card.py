@@ -1,0 +1,236 @@
+"""The serve card: toggles on keys, the exact command, and what stands against it, before anything starts."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.widgets import Input, Static
+
+from cockpit.catalog.load import Entry
+from cockpit.errors import CockpitError
+from cockpit.launch.plan import Facts, context_for, effective_values, toggle_states
+from cockpit.launch.render import shell_command
+from cockpit.launch.toggles import BY_ID
+from cockpit.launch.types import LaunchPlan
+from cockpit.launch.values import Choice, parse_value
+from cockpit.rules.finding import ToggleState
+from cockpit.rules.plan_rules import refusals
+from cockpit.tui.card_rows import blocked, blocked_row, command_rows, findings_rows, offered, rig_rows, toggle_row
+from cockpit.tui.commands import bindings, toggle_bindings
+from cockpit.tui.content import row_content, rows_content
+from cockpit.tui.screens.base import CockpitScreen
+from cockpit.tui.widgets.toggle_table import ToggleTable
+from cockpit.tui.workers import run_in_thread
+
+
+class CardScreen(CockpitScreen):
+    """One slug's card. Small letters are toggles; S or Enter starts."""
+
+    COMMANDS_OF = "card"
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("card"), *toggle_bindings()]
+
+    def __init__(self, entry: Entry, chosen: dict[str, Any] | None = None) -> None:
+        super().__init__()
+        self.entry = entry
+        self.chosen: dict[str, Any] = dict(chosen or {})
+        self._facts: Facts | None = None
+        self._plan: LaunchPlan | None = None
+        self._states: dict[str, ToggleState] = {}
+        self._marked = 0
+        self._edited: str | None = None
+        self._starting = False
+
+    def compose_body(self) -> ComposeResult:
+        """Title, toggles beside the rig, findings, command."""
+        yield Static("", id="card-title", markup=False)
+        with Horizontal(id="card-top"):
+            with VerticalScroll(id="toggles-scroll", can_focus=False):
+                yield ToggleTable("", id="toggles", markup=False)
+            yield Static("", id="rig", markup=False)
+        yield Static("", id="why", markup=False)
+        yield Input(id="editor", compact=True)
+        with VerticalScroll(id="findings-scroll", can_focus=False):
+            yield Static("", id="findings", markup=False)
+        yield Static("", id="command-title", markup=False)
+        with VerticalScroll(id="command-scroll", can_focus=False):
+            yield Static("", id="command", markup=False)
+
+    def on_mount(self) -> None:
+        """Draw what is known; ask the rig and the engines in the background."""
+        super().on_mount()
+        slug = self.entry.slug
+        title = f"── {slug.name} · {slug.model} · {slug.weights.label} "
+        self.query_one("#card-title", Static).update(row_content([(title, "title"), ("─" * 200, "dim")]))
+        self.query_one("#command-title", Static).update(row_content([("── command ", "title"), ("─" * 200, "dim")]))
+        self.query_one("#findings", Static).update(row_content([(" ◐ looking at the rig and the engines…", "dim")]))
+        self.query_one("#editor").display = False
+        self.query_one("#why").display = False
+        run_in_thread(self, self._gather, "facts", self.cockpit.warn, exclusive=True)
+
+    def _gather(self) -> None:
+        facts = self.cockpit.session.facts(self.entry.slug.platform)
+        self.app.call_from_thread(self._have_facts, facts)
+
+    def _have_facts(self, facts: Facts) -> None:
+        self._facts = facts
+        self.redraw()
+
+    @property
+    def plan(self) -> LaunchPlan | None:
+        """What is shown; None until the rig and the engines are known."""
+        return self._plan
+
+    def redraw(self) -> None:
+        """Plan anew and draw everything that depends on it."""
+        facts = self._facts
+        if facts is None:
+            return
+        plan = self.cockpit.session.plan_entry(self.entry, self.chosen, facts)
+        ctx = context_for(self.entry.slug, self.chosen, facts)
+        self._plan, self._states = plan, toggle_states(ctx)
+        self._draw_toggles(plan, facts)
+        self.query_one("#rig", Static).update(rows_content(rig_rows(self.entry, facts)))
+        self.query_one("#findings", Static).update(rows_content(findings_rows(plan.findings)))
+        self.query_one("#command", Static).update(rows_content(command_rows(plan)))
+
+    def _draw_toggles(self, plan: LaunchPlan, facts: Facts) -> None:
+        defaults = effective_values(self.entry.slug, {}, facts)
+        rows = [
+            toggle_row(toggle, plan.values[toggle.id], defaults[toggle.id], position == self._marked)
+            for position, toggle in enumerate(offered(self._states))
+        ]
+        if not_here := blocked(self._states):
+            rows.append(blocked_row(not_here))
+        self.query_one("#toggles", Static).update(rows_content(rows))
+
+    def _say(self, text: str, style: str = "warn") -> None:
+        line = self.query_one("#why", Static)
+        line.display = bool(text)
+        line.update(row_content([(f" {text}", style)]))
+
+    def action_press(self, toggle_id: str) -> None:
+        """The toggle's key: the next word of a choice, a line to type in for a number, the reason when blocked."""
+        if self._facts is None or self._plan is None:
+            return
+        toggle, state = BY_ID[toggle_id], self._states[toggle_id]
+        if state.state == "blocked":
+            self._say(f"{toggle.label}: {state.reason}. {state.fix or ''}")
+            return
+        self._marked = [one.id for one in offered(self._states)].index(toggle_id)
+        if isinstance(toggle.kind, Choice):
+            self._set(toggle_id, toggle.kind.step(self._plan.values[toggle_id], 1))
+        else:
+            self._edit(toggle_id)
+
+    def _set(self, toggle_id: str, value: Any) -> None:
+        self.chosen[toggle_id] = value
+        self._say("")
+        self.redraw()
+
+    def _edit(self, toggle_id: str) -> None:
+        toggle = BY_ID[toggle_id]
+        value = self._plan.values[toggle_id] if self._plan else None
+        self._edited = toggle_id
+        self.redraw()
+        box = self.query_one("#editor", Input)
+        box.value = "" if value is None else toggle.kind.show(value).replace(",", "" if toggle_id != "gpus" else ",")
+        box.placeholder = f"{toggle.label}: type a value, ↵ sets it, esc leaves it"
+        box.display = True
+        box.focus()
+        box.cursor_position = len(box.value)
+        self._say(f"{toggle.label}: type a value · ↵ sets it · esc leaves it as it is", "dim")
+
+    @on(Input.Submitted, "#editor")
+    def _edited_value(self, event: Input.Submitted) -> None:
+        if self._edited is None:
+            return
+        try:
+            value = parse_value(self._edited, BY_ID[self._edited].kind, event.value)
+        except CockpitError as error:
+            self._say(error.sentence())
+            return
+        toggle_id = self._edited
+        self._close_editor()
+        self._set(toggle_id, value)
+
+    def _close_editor(self) -> None:
+        self._edited = None
+        self.query_one("#editor").display = False
+        self.set_focus(None)
+        self._say("")
+
+    def action_move(self, by: int) -> None:
+        """Mark the next or previous toggle."""
+        count = len(offered(self._states))
+        if count:
+            self._marked = (self._marked + by) % count
+            self.redraw()
+
+    def action_step(self, by: int) -> None:
+        """The marked toggle's next or previous value."""
+        toggles = offered(self._states)
+        if self._plan is None or not toggles:
+            return
+        toggle = toggles[min(self._marked, len(toggles) - 1)]
+        self._set(toggle.id, toggle.kind.step(self._plan.values[toggle.id], by))
+
+    @on(ToggleTable.Pressed)
+    def _row_clicked(self, event: ToggleTable.Pressed) -> None:
+        toggles = offered(self._states)
+        if 0 <= event.row < len(toggles):
+            self.action_press(toggles[event.row].id)
+
+    def on_key(self, event: events.Key) -> None:
+        """Escape leaves the line being typed without leaving the card."""
+        if event.key == "escape" and self._edited is not None:
+            self._close_editor()
+            event.stop()
+            event.prevent_default()
+
+    def action_reset(self) -> None:
+        """Back to the slug's own values."""
+        self.chosen.clear()
+        self._say("back to the slug's own values", "dim")
+        self.redraw()
+
+    def action_copy(self) -> None:
+        """The command to the clipboard."""
+        if self._plan is not None:
+            self.app.copy_to_clipboard(shell_command(self._plan))
+            self.cockpit.inform("the command is in the clipboard")
+
+    def action_back(self) -> None:
+        """To the catalog; nothing was started."""
+        if self._edited is not None:
+            self._close_editor()
+            return
+        self.app.pop_screen()
+
+    def action_start(self) -> None:
+        """Start what is shown; a plan that something stands against says so instead."""
+        if self._plan is None or self._edited is not None or self._starting:
+            return
+        blocks = refusals(self._plan.findings)
+        if blocks:
+            self._say(f"not started: {blocks[0].message}. {blocks[0].fix}", "bad")
+            return
+        self._starting = True
+        self._say("starting…", "dim")
+        run_in_thread(self, self._start, "start", self.cockpit.warn, exclusive=True)
+
+    def _start(self) -> None:
+        try:
+            record = self.cockpit.session.start_entry(self.entry, self.chosen)
+        except CockpitError as error:
+            self.app.call_from_thread(self._not_started, error.sentence())
+            return
+        self.app.call_from_thread(self.cockpit.show_instance, record.name, replace=True)
+
+    def _not_started(self, sentence: str) -> None:
+        self._starting = False
+        self._say(sentence, "bad")

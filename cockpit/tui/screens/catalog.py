@@ -1,0 +1,209 @@
+"""Home: the slugs, what each allows, and what is serving."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult, SuspendNotSupported
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import DataTable, Input, Static
+
+from cockpit.catalog.load import Entry, Problem
+from cockpit.errors import CockpitError
+from cockpit.launch.plan import Facts, context_for, toggle_states
+from cockpit.tui.catalog_rows import (
+    SORTS,
+    STATE_CELLS,
+    cells,
+    detail_rows,
+    problem_cells,
+    sort_entries,
+    visible_columns,
+)
+from cockpit.tui.commands import bindings
+from cockpit.tui.content import STYLES, row_content, rows_content
+from cockpit.tui.editor import edit, editor_words
+from cockpit.tui.screens.base import CockpitScreen
+
+
+class CatalogScreen(CockpitScreen):
+    """One row a slug; the detail pane says why what is blocked is blocked."""
+
+    COMMANDS_OF = "catalog"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("catalog")]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sort = SORTS[0]
+        self._shown: dict[str, Entry | Problem] = {}
+
+    def compose_body(self) -> ComposeResult:
+        """Filter, table, detail."""
+        yield Input(placeholder="/ filter: words of the name, model or weights", id="filter", compact=True)
+        yield DataTable(id="slugs", cursor_type="row", cell_padding=0, zebra_stripes=False)
+        yield Static("", id="detail-title", markup=False)
+        with VerticalScroll(id="detail-scroll", can_focus=False):
+            yield Static("", id="detail", markup=False)
+
+    @property
+    def _table(self) -> DataTable[Content]:
+        return self.query_one("#slugs", DataTable)
+
+    def on_mount(self) -> None:
+        """Fill the table, and follow the app's knowledge."""
+        super().on_mount()
+        self._table.focus()
+        self.watch(self.app, "instances", self._refresh_states, init=False)
+        self.watch(self.app, "rig", self.rebuild, init=False)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Other widths show other columns."""
+        super().on_resize(event)
+        self.rebuild()
+
+    def on_screen_resume(self) -> None:
+        """The catalog's files may have changed meanwhile."""
+        self._table.focus()
+
+    def _facts(self) -> Facts:
+        """What is known so far, for the int8 column and the detail pane; never blocks."""
+        return self.cockpit.display_facts()
+
+    def _row(self, item: Entry | Problem, columns: list[tuple[str, str, int]]) -> list[Content]:
+        if isinstance(item, Problem):
+            texts = problem_cells(item)
+        else:
+            ctx = context_for(item.slug, {}, self._facts())
+            int8 = toggle_states(ctx)["int8"]
+            texts = cells(item, self.cockpit.state_of(item.slug.name), (int8, ctx.values["int8"]))
+        return [Content.styled(_fit(texts[key][0], width) + " ", STYLES[texts[key][1]]) for key, _, width in columns]
+
+    def rebuild(self) -> None:
+        """Draw the whole table anew, keeping the marked row."""
+        if not self.is_mounted or self.size.width == 0:
+            return
+        marked = self.marked_name()
+        catalog = self.cockpit.session.catalog
+        words = self.query_one("#filter", Input).value
+        items: list[Entry | Problem] = [*sort_entries(catalog.matching(words), self._sort)]
+        items += [problem for problem in catalog.problems if words.lower() in problem.name.lower()]
+        columns = visible_columns(self.size.width)
+        table = self._table
+        with self.app.batch_update():
+            table.clear(columns=True)
+            for key, title, width in columns:
+                table.add_column(title, width=width + 1, key=key)
+            self._shown = {}
+            for item in items:
+                name = item.slug.name if isinstance(item, Entry) else f"broken {item.file}"
+                self._shown[name] = item
+                table.add_row(*self._row(item, columns), key=name)
+        if marked in self._shown:
+            table.move_cursor(row=table.get_row_index(marked))
+        self._show_detail()
+
+    def _refresh_states(self) -> None:
+        """Only the state cells: the rest cannot have changed."""
+        for name, item in self._shown.items():
+            if isinstance(item, Entry):
+                text, style = STATE_CELLS[self.cockpit.state_of(name) or "idle"]
+                self._table.update_cell(name, "state", Content.styled(f"{text:<11}", STYLES[style]))
+
+    def marked_name(self) -> str | None:
+        """The key of the marked row."""
+        table = self._table
+        if table.row_count == 0:
+            return None
+        return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
+
+    def marked(self) -> Entry | Problem | None:
+        """What the marked row stands for."""
+        return self._shown.get(self.marked_name() or "")
+
+    @on(DataTable.RowHighlighted)
+    def _show_detail(self) -> None:
+        item = self.marked()
+        title, detail = self.query_one("#detail-title", Static), self.query_one("#detail", Static)
+        if item is None:
+            title.update("")
+            detail.update(Content(" No slug matches. Escape in the filter clears it."))
+        elif isinstance(item, Problem):
+            title.update(row_content([(f"── {item.name} ", "bad")]))
+            detail.update(Content(f" {item.title}. {item.detail} {item.fix}"))
+        else:
+            title.update(row_content([(f"── {item.slug.name} ", "title"), ("─" * self.size.width, "dim")]))
+            ctx = context_for(item.slug, {}, self._facts())
+            detail.update(rows_content(detail_rows(item, toggle_states(ctx), ctx)))
+
+    @on(Input.Changed, "#filter")
+    def _filter_changed(self) -> None:
+        self.rebuild()
+
+    @on(DataTable.RowSelected)
+    def _row_clicked(self) -> None:
+        self.action_open()
+
+    def on_key(self, event: events.Key) -> None:
+        """Escape and ↓ lead out of the filter."""
+        box = self.query_one("#filter", Input)
+        if not box.has_focus or event.key not in ("escape", "down"):
+            return
+        if event.key == "escape":
+            box.value = ""
+        self._table.focus()
+        event.stop()
+
+    def action_open(self) -> None:
+        """The marked slug's card, or its instance when it is being served."""
+        if self.query_one("#filter", Input).has_focus:
+            self._table.focus()
+            return
+        item = self.marked()
+        if isinstance(item, Problem):
+            self.cockpit.warn(item.title, item.fix)
+        elif item is not None:
+            self.cockpit.open_slug(item)
+
+    def action_filter(self) -> None:
+        """Begin typing."""
+        self.query_one("#filter", Input).focus()
+
+    def action_sort(self) -> None:
+        """The next order."""
+        self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
+        self.rebuild()
+        self.cockpit.inform(f"sorted by {self._sort}")
+
+    def action_refresh_facts(self) -> None:
+        """Read everything again."""
+        self.cockpit.gather_facts(again=True)
+
+    def action_stop(self) -> None:
+        """Stop the marked slug's server."""
+        item = self.marked()
+        if isinstance(item, Entry):
+            self.cockpit.ask_stop_slug(item.slug.name)
+
+    def action_edit(self) -> None:
+        """The marked file in the user's editor, with the screen set aside."""
+        item = self.marked()
+        if item is None:
+            return
+        try:
+            words = editor_words()
+            with self.app.suspend():
+                edit(item.file, words)
+        except CockpitError as error:
+            self.cockpit.warn(error.title, error.fix)
+            return
+        except SuspendNotSupported:
+            self.cockpit.warn("this terminal cannot set the screen aside", f"Edit {item.file} in another one.")
+            return
+        self.cockpit.gather_facts(again=True)
+
+
+def _fit(text: str, width: int) -> str:
+    return f"{text:<{width}}" if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,101 @@
+"""Small questions over the screen: each answer has a key, the first one is the default."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+
+from cockpit.tui.commands import commands_for, key_text
+from cockpit.tui.content import Row, rows_content
+
+Answer = tuple[str, str, str]
+"""Id, key, label."""
+
+
+class Question(ModalScreen[str | None]):
+    """Title, body, and answers; Escape is None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "stay", show=False)]
+
+    def __init__(self, title: str, body: str, answers: list[Answer]) -> None:
+        super().__init__()
+        self._title = title
+        self._body = body
+        self._answers = answers
+
+    def compose(self) -> ComposeResult:
+        """The question and its buttons."""
+        with Vertical(id="question"):
+            yield Static(self._title, id="question-title", markup=False)
+            yield Static(self._body, id="question-body", markup=False)
+            with Horizontal(id="question-answers"):
+                for answer_id, key, label in self._answers:
+                    # The button's label is our own text; outside text stays in the body, which has no markup.
+                    yield Button(f"{key} {label}", id=f"answer-{answer_id}", compact=True)
+
+    def on_mount(self) -> None:
+        """Mark the default."""
+        self.query(Button).first().focus()
+
+    def on_key(self, event: events.Key) -> None:
+        """The key of an answer, or the arrows between them."""
+        for answer_id, key, _ in self._answers:
+            if event.key == key:
+                event.stop()
+                self.dismiss(answer_id)
+                return
+        if event.key in ("left", "right"):
+            event.stop()
+            (self.focus_previous if event.key == "left" else self.focus_next)()
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        """A click, or Enter on the marked answer."""
+        self.dismiss((event.button.id or "").removeprefix("answer-") or None)
+
+
+def quit_question(names: list[str]) -> Question:
+    """What becomes of the running servers?"""
+    count = "1 server is" if len(names) == 1 else f"{len(names)} servers are"
+    return Question(
+        f"{count} running",
+        f"{', '.join(names)}\nLeft running, they go on without the cockpit; `cockpit` shows them again.",
+        [("leave", "l", "leave running"), ("stop", "s", "stop and quit"), ("stay", "n", "stay")],
+    )
+
+
+def stop_question(name: str, detail: str) -> Question:
+    """Really stop it?"""
+    return Question(f"Stop {name}?", detail, [("stop", "y", "stop it"), ("keep", "n", "let it run")])
+
+
+class HelpScreen(ModalScreen[None]):
+    """The keys of the screen below, drawn from the table of commands."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,q", "dismiss", "close", show=False),
+    ]
+
+    def __init__(self, screen_name: str, toggles: list[tuple[str, str]]) -> None:
+        super().__init__()
+        self._screen_name = screen_name
+        self._toggles = toggles
+
+    def compose(self) -> ComposeResult:
+        """One line a key."""
+        rows: list[Row] = [
+            [(f" {key_text(command.key):>4}  ", "key"), (command.help, "")]
+            for command in commands_for(self._screen_name)
+        ]
+        if self._toggles:
+            rows.append([(" toggles", "title")])
+            rows += [[(f" {key:>4}  ", "key"), (label, "")] for key, label in self._toggles]
+        rows.append([("ctrl+p  ", "key"), ("Every command by name.", "")])
+        with VerticalScroll(id="help"):
+            yield Static(f"keys of the {self._screen_name} screen", id="question-title", markup=False)
+            yield Static(rows_content(rows), markup=False)

@@ -1,0 +1,183 @@
+"""One instance: its boot by stages, then its live figures, with the log below."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.message import Message
+from textual.widgets import Log, Static
+from textual.worker import get_current_worker
+
+from cockpit import units
+from cockpit.errors import CockpitError
+from cockpit.telemetry.history import History
+from cockpit.tui.catalog_rows import STATE_CELLS
+from cockpit.tui.commands import bindings
+from cockpit.tui.content import Row, fit, row_content, row_text, rows_content
+from cockpit.tui.present import live_rows
+from cockpit.tui.present_boot import boot_rows, death_rows, short_log_line
+from cockpit.tui.screens.base import CockpitScreen
+from cockpit.tui.workers import cancelled, run_in_thread, sleep
+from cockpit.watch import Observation, Watch
+
+_MAX_LOG_LINES = 2000
+_BOOT_TICK_SECONDS = 0.5
+
+
+class Seen(Message):
+    """A new observation of the instance."""
+
+    def __init__(self, observation: Observation) -> None:
+        super().__init__()
+        self.observation = observation
+
+
+class Gone(Message):
+    """The instance is no longer on record: it was stopped, here or by another cockpit."""
+
+
+class InstanceScreen(CockpitScreen):
+    """Follows one instance in a thread; the screen itself only draws what it is told."""
+
+    COMMANDS_OF = "instance"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("instance")]
+
+    def __init__(self, name: str, watch: Watch) -> None:
+        super().__init__()
+        self.instance_name = name
+        self._watch = watch
+        self._history = History()
+        self._last: Observation | None = None
+        self.step = ""
+        """What a stop in progress does now."""
+
+    def compose_body(self) -> ComposeResult:
+        """Title, figures, log."""
+        yield Static("", id="instance-title", markup=False)
+        yield Static("", id="panel", markup=False)
+        yield Static("", id="log-title", markup=False)
+        yield Log(id="log", max_lines=_MAX_LOG_LINES, highlight=False)
+
+    def on_mount(self) -> None:
+        """Begin to follow."""
+        super().on_mount()
+        self._draw_title()
+        self.query_one("#log-title", Static).update(row_content([("── log ", "title"), ("─" * 300, "dim")]))
+        run_in_thread(self, self._follow, "follow", self.cockpit.warn, exclusive=True)
+
+    def _follow(self) -> None:
+        """In a thread: look, tell, sleep; ends with the screen or with the record."""
+        worker = get_current_worker()
+        refresh = self.cockpit.session.config.refresh_seconds
+        try:
+            while not cancelled(worker):
+                began = time.monotonic()
+                seen = self._watch.tick()
+                self.post_message(Seen(seen))
+                if not self._on_record():
+                    self.post_message(Gone())
+                    return
+                pause = refresh if seen.state == "ready" else min(refresh, _BOOT_TICK_SECONDS)
+                sleep(worker, began + pause - time.monotonic())
+        finally:
+            self._watch.close()
+
+    def _on_record(self) -> bool:
+        try:
+            self.cockpit.session.running(self.instance_name)
+        except CockpitError:
+            return False
+        return True
+
+    def on_seen(self, message: Seen) -> None:
+        """Draw one observation."""
+        seen = message.observation
+        self._last = seen
+        if seen.state == "ready":
+            self._history.push(seen.frame)
+        if seen.lines:
+            lines = [short_log_line(line) for line in seen.lines[-_MAX_LOG_LINES:]]
+            self.query_one("#log", Log).write_lines(lines)
+        self.redraw()
+
+    def on_gone(self) -> None:
+        """Back to the catalog; the app says what became of it."""
+        if self.is_current:
+            self.app.pop_screen()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Other widths draw other gauges."""
+        super().on_resize(event)
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Everything that depends on the last observation."""
+        self._draw_title()
+        if self._last is not None:
+            rows = [fit(row, max(10, self.size.width)) for row in self.panel_rows(self._last)]
+            self.query_one("#panel", Static).update(rows_content(rows))
+
+    def panel_rows(self, seen: Observation) -> list[Row]:
+        """Boot stages, death, or live figures."""
+        if seen.state == "dead":
+            return [
+                *boot_rows(seen.boot, seen.boot_seconds, dead=True),
+                *death_rows(seen.boot, seen.exit_code, seen.was_ready),
+            ]
+        if seen.state == "starting" or not seen.was_ready:
+            return boot_rows(seen.boot, seen.boot_seconds)
+        return live_rows(seen.frame, self._history, self.size.width)
+
+    def _draw_title(self) -> None:
+        seen = self._last
+        if seen is None:
+            self.query_one("#instance-title", Static).update(row_content([(f" {self.instance_name} …", "title")]))
+            return
+        record = seen.record
+        word, style = STATE_CELLS[seen.state]
+        since = record.ready_at or record.created_at
+        row: Row = [
+            (f" {word} ", style),
+            (f" {record.slug} ", "title"),
+            (f" {record.url} ", ""),
+            (f" {record.served_model_name} ", "dim"),
+        ]
+        if seen.state == "ready":
+            row.append(
+                (f" up {units.duration(time.time() - since)} · boot {units.duration(seen.boot_seconds)}", "dim")
+            )
+        if self.step:
+            row.append((f"  {self.step}", "warn"))
+        self.query_one("#instance-title", Static).update(row_content(fit(row, max(10, self.size.width))))
+
+    def action_stop(self) -> None:
+        """Stop it; asks first."""
+        self.cockpit.ask_stop(self.instance_name)
+
+    def action_toggle_log(self) -> None:
+        """The log alone, or with the figures."""
+        self.toggle_class("-log-only")
+
+    def action_copy(self) -> None:
+        """The figures as text."""
+        if self._last is None:
+            return
+        lines = [row_text(row).rstrip() for row in self.panel_rows(self._last)]
+        title = f"{self._last.record.slug} {self._last.state} {self._last.record.url}"
+        self.app.copy_to_clipboard("\n".join([title, *lines]))
+        self.cockpit.inform("the figures are in the clipboard")
+
+    def action_restart(self) -> None:
+        """The card of a server that has died, with the values it had."""
+        if self._last is None or self._last.state != "dead":
+            self.cockpit.inform("it is running; K stops it")
+            return
+        self.cockpit.open_card_again(self._last.record)
+
+    def action_back(self) -> None:
+        """To the catalog; the server goes on."""
+        self.app.pop_screen()

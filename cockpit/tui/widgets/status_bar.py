@@ -1,0 +1,84 @@
+"""The top line: the rig, the engines, what is serving, the time."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from textual.reactive import reactive
+from textual.widgets import Static
+
+from cockpit import units
+from cockpit.rig.types import Engine, Rig
+from cockpit.tui.content import Row, row_content
+
+
+def rig_text(rig: Rig | None) -> str:
+    """``2x RTX 3090 24 GiB``, or the host where there is no GPU."""
+    if rig is None:
+        return "reading the rig…"
+    if not rig.gpus:
+        return f"no GPU · {rig.cpu_count} cores · {units.gib(rig.memory_total_bytes, 0)} GiB"
+    kinds = Counter((gpu.name.removeprefix("NVIDIA ").removeprefix("GeForce "), gpu.total_bytes) for gpu in rig.gpus)
+    return " + ".join(f"{count}x {name} {units.gib(size, 0)} GiB" for (name, size), count in kinds.items())
+
+
+def engine_text(engines: tuple[Engine, ...] | None) -> str:
+    """The preferred vLLM, and how many more there are."""
+    if engines is None:
+        return "looking for vLLM…"
+    if not engines:
+        return "no vLLM"
+    more = f" +{len(engines) - 1}" if len(engines) > 1 else ""
+    return f"vLLM {engines[0].version} {engines[0].platform}{more}"
+
+
+class StatusBar(Static):
+    """One line that every screen has at its top."""
+
+    DEFAULT_CSS = "StatusBar { height: 1; background: $panel; color: $foreground; }"
+
+    rig: reactive[Rig | None] = reactive(None)
+    engines: reactive[tuple[Engine, ...] | None] = reactive(None)
+    serving: reactive[int] = reactive(0)
+    clock: reactive[str] = reactive("")
+
+    def on_mount(self) -> None:
+        """Keep the time."""
+        self.set_interval(1.0, self._tell_time)
+        self._tell_time()
+
+    def _tell_time(self) -> None:
+        self.clock = time.strftime("%H:%M:%S") if getattr(self.app, "show_clock", True) else ""
+
+    def _redraw(self) -> None:
+        left: Row = [
+            (" cockpit ", "title"),
+            (f" {rig_text(self.rig)} ", ""),
+            (f"  {engine_text(self.engines)} ", "dim"),
+        ]
+        glyph, style = ("●", "good") if self.serving else ("○", "dim")
+        right: Row = [(f"{glyph} {self.serving} serving ", style), (f" {self.clock} ", "dim")]
+        used = sum(len(text) for text, _ in (*left, *right))
+        gap = max(1, self.size.width - used)
+        self.update(row_content([*left, (" " * gap, ""), *right]))
+
+    def watch_rig(self) -> None:
+        """Redraw."""
+        self._redraw()
+
+    def watch_engines(self) -> None:
+        """Redraw."""
+        self._redraw()
+
+    def watch_serving(self) -> None:
+        """Redraw."""
+        self._redraw()
+
+    def watch_clock(self) -> None:
+        """Redraw."""
+        self._redraw()
+
+    def on_resize(self) -> None:
+        """Redraw for the new width."""
+        self._redraw()

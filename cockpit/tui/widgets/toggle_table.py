@@ -1,0 +1,22 @@
+"""The list of toggles on the serve card: drawn as text, clickable by row."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.message import Message
+from textual.widgets import Static
+
+
+class ToggleTable(Static):
+    """Row n of its text belongs to toggle n; a click on a row presses that toggle's key."""
+
+    class Pressed(Message):
+        """A row was clicked."""
+
+        def __init__(self, row: int) -> None:
+            super().__init__()
+            self.row = row
+
+    def on_click(self, event: events.Click) -> None:
+        """Say which row."""
+        self.post_message(self.Pressed(event.y))

@@ -1,0 +1,43 @@
+"""Worker threads: how they are started, sleep, and end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from textual.dom import DOMNode
+from textual.worker import Worker, get_current_worker
+
+from cockpit.errors import CockpitError
+
+_NAP_SECONDS = 0.1
+
+
+def run_in_thread(
+    node: DOMNode, work: Callable[[], None], group: str, warn: Callable[[str, str], None], exclusive: bool = False
+) -> None:
+    """Run ``work`` in a thread that belongs to ``node`` (an app or a screen).
+
+    A CockpitError becomes a warning on the screen; anything else is a bug and ends the app through its guard.
+    """
+
+    def guarded() -> None:
+        try:
+            work()
+        except CockpitError as error:
+            if not get_current_worker().is_cancelled:
+                node.app.call_from_thread(warn, error.title, f"{error.detail} {error.fix}".strip())
+
+    node.run_worker(guarded, thread=True, group=group, exclusive=exclusive)
+
+
+def cancelled(worker: Worker[None]) -> bool:
+    """Whether the thread should end."""
+    return worker.is_cancelled
+
+
+def sleep(worker: Worker[None], seconds: float) -> None:
+    """Sleep in short naps, so that leaving a screen never waits for its next tick."""
+    until = time.monotonic() + seconds
+    while not cancelled(worker) and (left := until - time.monotonic()) > 0:
+        time.sleep(min(_NAP_SECONDS, left))

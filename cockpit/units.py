@@ -1,0 +1,49 @@
+"""Quantities as text: fixed units, thousands separators, and – for what is not known."""
+
+from __future__ import annotations
+
+UNKNOWN = "–"
+GIB = 1024**3
+
+
+def tokens(count: float | None) -> str:
+    """A token count with thousands separators, e.g. ``2,097,152``."""
+    return UNKNOWN if count is None else f"{count:,.0f}"
+
+
+def gib(size_bytes: float | None, digits: int = 1) -> str:
+    """Bytes as GiB without the unit, e.g. ``22.1``."""
+    return UNKNOWN if size_bytes is None else f"{size_bytes / GIB:.{digits}f}"
+
+
+def rate(per_second: float | None) -> str:
+    """Tokens per second: one decimal below 100, none above, e.g. ``88.7`` and ``2,498``."""
+    if per_second is None:
+        return UNKNOWN
+    return f"{per_second:.1f}" if per_second < 100 else f"{per_second:,.0f}"
+
+
+def percent(fraction: float | None, digits: int = 0) -> str:
+    """A fraction of 1 as percent, e.g. ``37 %``."""
+    return UNKNOWN if fraction is None else f"{fraction * 100:.{digits}f} %"
+
+
+def seconds(value: float | None) -> str:
+    """A latency: ms below one second, else seconds, e.g. ``11.2 ms`` and ``0.45 s`` never both."""
+    if value is None:
+        return UNKNOWN
+    if value < 0.1:
+        return f"{value * 1000:.1f} ms"
+    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+
+
+def duration(value: float | None) -> str:
+    """A span of time as ``42 s``, ``4:52`` or ``2 h 14 m``."""
+    if value is None:
+        return UNKNOWN
+    whole = max(0, int(value))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02d}"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} m"

@@ -1,0 +1,80 @@
+"""One instance, followed: its boot, its log and its live figures in one observation a tick."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from cockpit.supervisor.boot_state import BootState
+from cockpit.supervisor.process import members_of
+from cockpit.supervisor.ready import BootWatch, state_of
+from cockpit.supervisor.record import InstanceRecord
+from cockpit.supervisor.spawn import Running
+from cockpit.telemetry.frame import Frame, State
+from cockpit.telemetry.sampler import Sampler
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about one instance at one moment."""
+
+    record: InstanceRecord
+    state: State
+    boot: BootState
+    boot_seconds: float
+    """Since the spawn, or from spawn to ready once it is ready."""
+    frame: Frame
+    lines: tuple[str, ...]
+    """New lines of its log, cleaned of control characters."""
+    exit_code: int | None = None
+
+    @property
+    def was_ready(self) -> bool:
+        """Whether it ever answered."""
+        return self.record.ready_at is not None
+
+
+class Watch:
+    """Follows one instance; ``tick`` blocks for a moment and belongs into a worker thread."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._boot_watch = BootWatch(running)
+        self._boot: BootState | None = None
+        record = running.record
+        self._sampler = Sampler(
+            record.url,
+            pids=self._pids,
+            gpu_indices=record.gpus or None,
+            int8_requested=record.values.get("int8") == "on",
+            log_capacity=lambda: None if self._boot is None else self._boot.facts.capacity_tokens,
+            read_gpus=True,
+        )
+
+    def _pids(self) -> list[int]:
+        return [who.pid for who in members_of(self._running.record)]
+
+    @property
+    def record(self) -> InstanceRecord:
+        """The record as last seen."""
+        return self._running.record
+
+    def tick(self) -> Observation:
+        """One look at the process, the log and the figures."""
+        progress = self._boot_watch.tick()
+        self._boot = progress.boot
+        record = self._running.record
+        state: State = "dead" if progress.life == "dead" else state_of(record)
+        return Observation(
+            record=record,
+            state=state,
+            boot=progress.boot,
+            boot_seconds=progress.seconds,
+            frame=self._sampler.tick(time.time(), state),
+            lines=progress.lines,
+            exit_code=progress.exit_code,
+        )
+
+    def close(self) -> None:
+        """Let go of the connection and of NVML; the server is left as it is."""
+        self._sampler.close()

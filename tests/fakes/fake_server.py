@@ -1,0 +1,141 @@
+"""A small real HTTP server that behaves like a ``vllm serve`` process; stdlib only, run as a script.
+
+It logs like vLLM, forks children like its engine and workers, refuses connections until it has booted, and can
+misbehave: die, ignore signals, flood its log, or scatter its children over sessions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import mmap
+import os
+import signal
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+def log(text: str, process: str = "APIServer") -> None:
+    stamp = time.strftime("%m-%d %H:%M:%S")
+    sys.stdout.write(f"({process} pid={os.getpid()}) INFO {stamp} [fake_server.py:1] {text}\n")
+    sys.stdout.flush()
+
+
+segments: list[mmap.mmap] = []
+
+
+def leaky_segment() -> mmap.mmap:
+    """A segment as multiprocessing makes them, which nobody will unlink."""
+    name = f"psm_{os.urandom(4).hex()}"
+    descriptor = os.open(f"/dev/shm/{name}", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    os.ftruncate(descriptor, 4096)
+    held = mmap.mmap(descriptor, 4096)
+    os.close(descriptor)
+    log(f"holds {name}", "Worker")
+    return held
+
+
+def fork_children(count: int, own_session: bool, stubborn: bool, segment: bool) -> None:
+    """Children that live until they are signalled; a grandchild hangs below the first."""
+    for number in range(count):
+        if os.fork() == 0:
+            if own_session:
+                os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN if stubborn else signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            if number == 0:
+                os.fork()
+            if segment:
+                segments.append(leaky_segment())
+            while True:
+                time.sleep(60)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers what the cockpit asks."""
+
+    ready_at = 0.0
+
+    def do_GET(self) -> None:
+        ready = time.monotonic() >= self.ready_at
+        if self.path == "/health":
+            self.reply(200 if ready else 503, "text/plain", b"")
+        elif self.path == "/v1/models":
+            body = json.dumps({"object": "list", "data": [{"id": "fake", "max_model_len": 2048}]})
+            self.reply(200, "application/json", body.encode())
+        elif self.path == "/metrics":
+            self.reply(200, "text/plain", b'vllm:num_requests_running{engine="0",model_name="fake"} 0.0\n')
+        else:
+            self.reply(404, "text/plain", b"not found")
+
+    def reply(self, status: int, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+def die(code: int) -> None:
+    log("Starting to load model /models/fake...", "Worker")
+    sys.stderr.write(f"(Worker pid={os.getpid()}) ValueError: No available memory for the cache blocks.\n")
+    sys.stderr.write(f"(APIServer pid={os.getpid()}) RuntimeError: Engine core initialization failed.\n")
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--boot-seconds", type=float, default=0.3)
+    parser.add_argument("--die-at", type=float, help="seconds after the start at which the process ends")
+    parser.add_argument("--exit-code", type=int, default=1)
+    parser.add_argument("--ignore-sigterm", action="store_true", help="swallow SIGTERM and SIGINT")
+    parser.add_argument("--swallow-sigterm-while-loading", action="store_true", help="as vLLM does")
+    parser.add_argument("--flood-lines", type=int, default=0)
+    parser.add_argument("--fork-children", type=int, default=0)
+    parser.add_argument("--fork-setsid", action="store_true", help="each child leads a session of its own")
+    parser.add_argument("--stubborn-children", action="store_true", help="children ignore SIGTERM")
+    parser.add_argument("--shared-memory", action="store_true", help="children hold a segment and leak it")
+    parser.add_argument("--no-listen", action="store_true", help="never open the port")
+    args = parser.parse_args()
+
+    if args.ignore_sigterm:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    elif args.swallow_sigterm_while_loading:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    log("       █     █     █▄   ▄█")
+    log(" ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.32.0")
+    log("Resolved architecture: Qwen3ForCausalLM")
+    fork_children(args.fork_children, args.fork_setsid, args.stubborn_children, args.shared_memory)
+    if args.die_at is not None:
+        threading.Timer(args.die_at, die, (args.exit_code,)).start()
+    for number in range(args.flood_lines):
+        sys.stdout.write(f"(EngineCore pid={os.getpid()}) DEBUG 11-29 20:00:00 [flood.py:1] line {number} of it\n")
+    time.sleep(args.boot_seconds)
+    if args.no_listen:
+        while True:
+            time.sleep(60)
+    server = ThreadingHTTPServer(("127.0.0.1", args.port), Handler)
+    log("Starting to load model /models/fake...", "Worker")
+    log("Model loading took 0.25 GiB memory and 0.100000 seconds", "Worker")
+    log("Available KV cache memory: 1.5 GiB", "Worker")
+    log(
+        "CPU KV cache size: 2,097,152 tokens, Maximum concurrency for 2,048 tokens per request: 1024.00x",
+        "EngineCore",
+    )
+    sys.stderr.write("INFO:     Application startup complete.\n")
+    sys.stderr.flush()
+    if not args.ignore_sigterm:
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    server.serve_forever(poll_interval=0.05)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,382 @@
+"""An HTTP server whose /metrics follows a known truth, in the shape and with the names of vLLM's.
+
+    python tests/fakes/truth_server.py --mode steady --port 8123
+
+Tests import it, give it a clock of their own and compare what the cockpit shows with ``MODES[mode]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+TTFT_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+INTER_TOKEN_BOUNDS = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+QUEUE_BOUNDS = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What one engine does, all day: tokens, requests, steps and drafts a second, and its pool."""
+
+    computed: float = 0.0
+    cached: float = 0.0
+    decode: float = 0.0
+    requests: float = 0.0
+    steps: float = 0.0
+    preemptions: float = 0.0
+    running: int = 0
+    waiting: int = 0
+    used_fraction: float = 0.0
+    capacity_tokens: int = 884_160
+    max_concurrency: float = 53.96
+    prefill_seconds_per_request: float = 0.05
+    """Latencies are spread evenly between two bucket bounds, so that the truth can be read back from buckets."""
+    ttft: tuple[float, float] = (0.06, 0.08)
+    inter_token: tuple[float, float] = (0.01, 0.025)
+    queue: tuple[float, float] = (0.0, 0.0002)
+    drafts: float | None = None
+    accepted_shares: tuple[float, ...] = ()
+    hybrid: bool = False
+
+
+@dataclass(frozen=True)
+class Names:
+    """Which families a vLLM of some age publishes."""
+
+    by_source: bool = True
+    cached_total: bool = True
+    hits_in_tokens: bool = True
+    kv_usage: str = "kv_cache_usage_perc"
+    inter_token: str = "inter_token_latency_seconds"
+    pool_in_tokens: bool = True
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One behaviour of the server."""
+
+    engines: tuple[Truth, ...]
+    names: Names = field(default_factory=Names)
+
+
+STEADY = Truth(
+    computed=2500.0,
+    cached=1100.0,
+    decode=90.0,
+    requests=40.0,
+    steps=90.0,
+    preemptions=0.5,
+    running=2,
+    waiting=1,
+    used_fraction=0.37,
+)
+OLD = Names(
+    by_source=False,
+    cached_total=False,
+    kv_usage="gpu_cache_usage_perc",
+    inter_token="time_per_output_token_seconds",
+    pool_in_tokens=False,
+)
+MODES: dict[str, Mode] = {
+    "steady": Mode((STEADY,)),
+    "idle": Mode((Truth(),)),
+    "restart": Mode((STEADY,)),
+    "hybrid": Mode((replace(STEADY, hybrid=True, capacity_tokens=263_672, max_concurrency=1.01),)),
+    "mtp": Mode((replace(STEADY, decode=260.0, drafts=100.0, accepted_shares=(0.8, 0.5, 0.3)),)),
+    "dp2": Mode(
+        (
+            replace(STEADY, capacity_tokens=100_000, used_fraction=0.5),
+            replace(STEADY, decode=30.0, capacity_tokens=300_000, used_fraction=0.1),
+        )
+    ),
+    "overflow": Mode((replace(STEADY, ttft=(20.0, 40.0)),)),
+    "old-cached": Mode((STEADY,), replace(OLD, cached_total=True)),
+    "old": Mode((STEADY,), OLD),
+    "old-blind": Mode((STEADY,), replace(OLD, hits_in_tokens=False)),
+    "slow": Mode((STEADY,)),
+    "broken": Mode((STEADY,)),
+    "truncated": Mode((STEADY,)),
+    "cut": Mode((STEADY,)),
+    "endless": Mode((STEADY,)),
+    "drip": Mode((STEADY,)),
+    "error": Mode((STEADY,)),
+    "not-vllm": Mode(()),
+}
+BROKEN_LINES = (
+    'vllm:generation_tokens_total{engine="0",model_name="m"\n'
+    'vllm:prompt_tokens_total{engine="0"} twelve\n'
+    'vllm:num_requests_running{engine="0",engine="0"} 4\n'
+    'vllm:kv_cache_usage_perc{engine="0"} NaN\n'
+    'vllm:num_requests_waiting{engine="0"} -Inf\n'
+    "vllm:num_preemptions_total\n"
+    "{}}{ \x00\x1b[31m \ufffd\n"
+)
+
+
+class TruthCollector:
+    """The families of one moment: ``seconds`` after the start of the engines' work."""
+
+    def __init__(self, mode: Mode, seconds: float, started_at: float) -> None:
+        self.mode, self.seconds, self.started_at = mode, seconds, started_at
+
+    def collect(self) -> Iterator[Metric]:
+        started = GaugeMetricFamily("process_start_time_seconds", "Start time of the process.")
+        started.add_metric([], self.started_at)
+        yield started
+        if not self.mode.engines:
+            return
+        yield from self._gauges()
+        yield from self._counters()
+        yield from self._histograms()
+
+    def _each(self) -> Iterator[tuple[list[str], Truth]]:
+        return (([str(number), "m"], truth) for number, truth in enumerate(self.mode.engines))
+
+    def _gauges(self) -> Iterator[Metric]:
+        for name, read in (
+            ("num_requests_running", lambda t: t.running),
+            ("num_requests_waiting", lambda t: t.waiting),
+            (self.mode.names.kv_usage, lambda t: t.used_fraction),
+        ):
+            family = GaugeMetricFamily(f"vllm:{name}", name, labels=["engine", "model_name"])
+            for labels, truth in self._each():
+                family.add_metric(labels, read(truth))
+            yield family
+        sleep = GaugeMetricFamily(
+            "vllm:engine_sleep_state", "Sleep state.", labels=["engine", "model_name", "sleep_state"]
+        )
+        for labels, _ in self._each():
+            for state in ("awake", "weights_offloaded", "discard_all"):
+                sleep.add_metric([*labels, state], float(state == "awake"))
+        yield sleep
+        yield from (self._cache_config(labels[0], truth) for labels, truth in self._each())
+
+    def _cache_config(self, engine: str, truth: Truth) -> Metric:
+        labels = {
+            "block_size": "16",
+            "cache_dtype": "auto",
+            "engine": engine,
+            "mamba_block_size": "262144" if truth.hybrid else "None",
+            "mamba_cache_mode": "align" if truth.hybrid else "none",
+            "num_gpu_blocks": str(truth.capacity_tokens // 16),
+        }
+        if self.mode.names.pool_in_tokens:
+            labels["kv_cache_size_tokens"] = str(truth.capacity_tokens)
+            labels["kv_cache_max_concurrency"] = str(truth.max_concurrency)
+        family = GaugeMetricFamily("vllm:cache_config_info", "CacheConfig", labels=list(labels))
+        family.add_metric(list(labels.values()), 1.0)
+        return family
+
+    def _counters(self) -> Iterator[Metric]:
+        names = self.mode.names
+        plain: dict[str, Callable[[Truth], float]] = {
+            "prompt_tokens": lambda t: t.computed + t.cached,
+            "generation_tokens": lambda t: t.decode,
+            "num_preemptions": lambda t: t.preemptions,
+            ("prefix_cache_queries" if names.hits_in_tokens else "gpu_prefix_cache_queries"): lambda t: (
+                t.computed + t.cached
+            ),
+            ("prefix_cache_hits" if names.hits_in_tokens else "gpu_prefix_cache_hits"): lambda t: t.cached,
+        }
+        if names.cached_total:
+            plain["prompt_tokens_cached"] = lambda t: t.cached
+        if any(truth.drafts is not None for truth in self.mode.engines):
+            plain["spec_decode_num_drafts"] = lambda t: t.drafts or 0.0
+            plain["spec_decode_num_draft_tokens"] = lambda t: (t.drafts or 0.0) * len(t.accepted_shares)
+            plain["spec_decode_num_accepted_tokens"] = lambda t: (t.drafts or 0.0) * sum(t.accepted_shares)
+        for name, per_second in plain.items():
+            yield self._counter(name, None, lambda t, read=per_second: {"": read(t)})
+        yield self._counter("request_success", "finished_reason", lambda t: {"stop": t.requests, "abort": 0.0})
+        if names.by_source:
+            yield self._counter(
+                "prompt_tokens_by_source",
+                "source",
+                lambda t: {"local_compute": t.computed, "local_cache_hit": t.cached, "external_kv_transfer": 0.0},
+            )
+        if any(truth.accepted_shares for truth in self.mode.engines):
+            yield self._counter(
+                "spec_decode_num_accepted_tokens_per_pos",
+                "position",
+                lambda t: {str(i): (t.drafts or 0.0) * share for i, share in enumerate(t.accepted_shares)},
+            )
+
+    def _counter(self, name: str, label: str | None, per_second: Callable[[Truth], dict[str, float]]) -> Metric:
+        extra = [] if label is None else [label]
+        family = CounterMetricFamily(f"vllm:{name}", name, labels=["engine", "model_name", *extra])
+        for labels, truth in self._each():
+            for value, rate in per_second(truth).items():
+                whole = float(int(rate * self.seconds))
+                family.add_metric([*labels, *([value] if extra else [])], whole, created=self.started_at)
+        return family
+
+    def _histograms(self) -> Iterator[Metric]:
+        yield self._histogram("time_to_first_token_seconds", TTFT_BOUNDS, lambda t: (t.requests, *t.ttft))
+        yield self._histogram(self.mode.names.inter_token, INTER_TOKEN_BOUNDS, lambda t: (t.steps, *t.inter_token))
+        yield self._histogram("request_queue_time_seconds", QUEUE_BOUNDS, lambda t: (t.requests, *t.queue))
+        yield self._histogram(
+            "request_prefill_time_seconds",
+            QUEUE_BOUNDS,
+            lambda t: (t.requests, t.prefill_seconds_per_request, t.prefill_seconds_per_request),
+        )
+        yield self._histogram(
+            "request_prefill_kv_computed_tokens",
+            (1.0, 100.0, 10_000.0),
+            lambda t: (t.requests, *(2 * [t.computed / t.requests if t.requests else 0.0])),
+        )
+
+    def _histogram(
+        self, name: str, bounds: tuple[float, ...], read: Callable[[Truth], tuple[float, float, float]]
+    ) -> Metric:
+        family = HistogramMetricFamily(f"vllm:{name}", name, labels=["engine", "model_name"])
+        for labels, truth in self._each():
+            rate, low, high = read(truth)
+            count = int(rate * self.seconds)
+            buckets = [(str(bound), float(int(count * _share_below(bound, low, high)))) for bound in bounds]
+            family.add_metric(labels, [*buckets, ("+Inf", float(count))], sum_value=count * (low + high) / 2)
+        return family
+
+
+def _share_below(bound: float, low: float, high: float) -> float:
+    """Share of values spread evenly over low..high that do not pass ``bound``."""
+    if high <= low:
+        return float(bound >= high)
+    return min(1.0, max(0.0, (bound - low) / (high - low)))
+
+
+class TruthServer:
+    """The server: a context manager; ``clock`` gives seconds and may be a test's own."""
+
+    def __init__(self, mode: str = "steady", port: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
+        self.mode_name = mode
+        self.clock = clock
+        self.hold_seconds = 3.0
+        """How long the slow mode sleeps."""
+        self.requests_seen: list[dict[str, str]] = []
+        """Headers of each request, by lower-case name."""
+        self._began = clock()
+        self._process_started_at = time.time()
+        self.closing = threading.Event()
+        handler = type("Handler", (_Handler,), {"truth": self})
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), handler)
+        self._http.daemon_threads = True
+        self.port: int = self._http.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def restart(self, new_process: bool = True) -> None:
+        """Begin all counters anew, as a restarted server does."""
+        self._began = self.clock()
+        if new_process:
+            self._process_started_at += 60.0
+
+    def text(self) -> bytes:
+        """The exposition text of this moment."""
+        registry = CollectorRegistry(auto_describe=False)
+        seconds = self.clock() - self._began
+        registry.register(TruthCollector(MODES[self.mode_name], seconds, self._process_started_at))
+        return generate_latest(registry)
+
+    def close(self) -> None:
+        """Stop answering; the port is free afterwards."""
+        self.closing.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join(timeout=5)
+
+    def __enter__(self) -> TruthServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    truth: TruthServer
+
+    def do_GET(self) -> None:
+        self.truth.requests_seen.append({name.lower(): value for name, value in self.headers.items()})
+        # A client that hangs up in the middle is what some modes are for.
+        with suppress(ConnectionError):
+            self._answer()
+
+    def _answer(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            self._metrics()
+        elif path == "/health":
+            self._send(b"")
+        elif path == "/version":
+            self._send(json.dumps({"version": "0.33.0"}).encode(), "application/json")
+        elif path == "/v1/models":
+            models = {"object": "list", "data": [{"id": "m", "object": "model", "max_model_len": 16384}]}
+            self._send(json.dumps(models).encode(), "application/json")
+        else:
+            self._send(b"not found\n", status=404)
+
+    def _metrics(self) -> None:
+        mode = self.truth.mode_name
+        text = self.truth.text()
+        if mode == "slow":
+            self.truth.closing.wait(self.truth.hold_seconds)
+        if mode == "error":
+            self._send(b"engine dead\n", status=503)
+        elif mode == "broken":
+            self._send(BROKEN_LINES.encode() + text + b"\xff\xfe\n")
+        elif mode == "truncated":
+            self._send(text[: len(text) // 2], claimed_length=len(text))
+        elif mode == "cut":
+            self._send(text.rstrip(b"\n")[:-1])
+        elif mode == "endless":
+            self._stream(text, pause=0.0)
+        elif mode == "drip":
+            self._stream(b"#", pause=0.2)
+        else:
+            self._send(text)
+
+    def _send(
+        self, body: bytes, kind: str = "text/plain; version=0.0.4", status: int = 200, claimed_length: int = -1
+    ) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body) if claimed_length < 0 else claimed_length))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self, piece: bytes, pause: float) -> None:
+        """Send ``piece`` again and again until the client hangs up."""
+        self.send_response(200)
+        self.end_headers()
+        while not self.truth.closing.wait(pause):
+            self.wfile.write(piece)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def main() -> None:
+    """Serve until interrupted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mode", choices=sorted(MODES), default="steady")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--restart-after", type=float, default=5.0, help="seconds, in the restart mode")
+    arguments = parser.parse_args()
+    with TruthServer(arguments.mode, arguments.port) as server, suppress(KeyboardInterrupt):
+        print(server.url, flush=True)
+        while not server.closing.wait(arguments.restart_after):
+            if arguments.mode == "restart":
+                server.restart()
+
+
+if __name__ == "__main__":
+    main()

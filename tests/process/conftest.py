@@ -1,0 +1,92 @@
+"""Real subprocesses, in a state home of their own, and nothing left of them after a test."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cockpit.launch.types import LaunchPlan
+from cockpit.supervisor import process, store
+from cockpit.supervisor.ready import Progress, wait_ready
+from cockpit.supervisor.spawn import Running
+
+FAKE_SERVER = Path(__file__).parents[1] / "fakes" / "fake_server.py"
+
+
+@pytest.fixture(autouse=True)
+def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
+    yield tmp_path
+    for record in store.load_all()[0]:
+        for who in process.members_of(record):
+            process.send_signal(who, signal.SIGKILL)
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def make_plan(free_port: int, tmp_path: Path) -> Callable[..., LaunchPlan]:
+    """A plan for the fake server: ``make_plan("--die-at", "0.2")``."""
+
+    def make(*options: str, port: int = free_port, slug: str = "cpu/fake", **changes: object) -> LaunchPlan:
+        values: dict[str, object] = {
+            "slug": slug,
+            "model": "fake",
+            "served_model_name": "fake",
+            "argv": (sys.executable, str(FAKE_SERVER), "--port", str(port), *options),
+            "env": {},
+            "cwd": str(tmp_path),
+            "host": "127.0.0.1",
+            "port": port,
+            "gpus": (),
+            "platform": "cpu",
+            "engine": "fake",
+            "values": {"int8": "off"},
+            "findings": (),
+        }
+        return LaunchPlan(**{**values, **changes})  # type: ignore[arg-type]
+
+    return make
+
+
+def until_settled(running: Running, timeout: float = 20.0) -> Progress:
+    """The last progress of a boot: ready, dead or timed out."""
+    *_, last = wait_ready(running, timeout)
+    return last
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return condition()
+
+
+def pids_of_session(leader: int) -> list[int]:
+    """Living processes (no zombies) of a session."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                text = (folder / "stat").read_text(encoding="utf-8")
+            except OSError:
+                continue
+            fields = text.rpartition(")")[2].split()
+            if int(fields[3]) == leader and fields[0] not in "ZX":
+                found.append(int(folder.name))
+    return found

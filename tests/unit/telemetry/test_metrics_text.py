@@ -1,0 +1,153 @@
+"""The text of /metrics becomes a Scrape, whatever it holds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cockpit.telemetry import vllm
+from cockpit.telemetry.figures import figures
+from cockpit.telemetry.pool import kv
+from cockpit.telemetry.rates import Window, extend
+from cockpit.telemetry.vllm import parse_scrape
+
+
+def test_the_cpu_server_has_room_for_2097152_tokens(recorded):
+    scrape = parse_scrape(recorded("cpu-0.32-tiny"), at=5.0)
+    pool = kv(scrape)
+    assert pool.capacity_tokens == 2_097_152
+    assert pool.max_concurrency == 1024.0
+    assert pool.used_fraction == 0.0
+    assert pool.used_tokens == 0
+    assert pool.holds_state_blocks is False
+    assert scrape.counter("generation") == 58
+    assert scrape.counter("prompt_from:local_compute") == 22
+    assert scrape.counter("finished") == 1
+    assert scrape.engines["0"].sleep_state == "awake"
+    assert scrape.process_started_at == 1.79598211946e9
+    assert scrape.skipped_lines == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "capacity", "concurrency"),
+    [("h200-0.26-ct4-graph", 884_160, 53.96484375), ("h200-0.26-ct4-marlin-int8", 886_864, 54.1298828125)],
+)
+def test_the_gpu_servers_say_their_capacity_in_tokens(recorded, name, capacity, concurrency):
+    scrape = parse_scrape(recorded(name), at=5.0)
+    pool = kv(scrape)
+    assert (pool.capacity_tokens, pool.max_concurrency) == (capacity, concurrency)
+    assert scrape.counter("generation") == 274
+    assert scrape.engines["0"].histograms["ttft"].count == 12
+
+
+def test_a_hybrid_server_gives_no_used_tokens_although_its_cache_mode_is_none(recorded):
+    scrape = parse_scrape(recorded("h200-0.26-q38-ar4-mtp3"), at=5.0)
+    pool = kv(scrape)
+    assert pool.capacity_tokens == 3_138_280
+    assert pool.holds_state_blocks is True
+    assert pool.used_tokens is None
+    assert pool.used_fraction == 0.0
+    shown = figures(Window(scrapes=(scrape,)), seconds=10)
+    assert shown.speculative is not None
+    assert any("Hybrid" in note for note in shown.notes)
+
+
+def test_created_twins_and_unused_families_are_not_read(recorded):
+    text = recorded("cpu-0.32-tiny")
+    noise = 'vllm:generation_tokens_created{engine="0"} 1.7e9\nvllm:e2e_request_latency_seconds_sum 4\n'
+    assert parse_scrape(text + noise, at=1.0) == parse_scrape(text, at=1.0)
+
+
+def test_a_last_line_without_its_end_is_not_believed():
+    text = 'vllm:generation_tokens_total{engine="0"} 12345\nvllm:prompt_tokens_total{engine="0"} 99'
+    assert parse_scrape(text, at=1.0).engines["0"].counters == {"generation": 12345}
+
+
+def test_nan_infinite_and_negative_values_are_unknown():
+    text = "".join(
+        f'vllm:num_requests_running{{engine="{value}"}} {value}\n' for value in ("NaN", "+Inf", "-Inf", "-1", "3")
+    )
+    assert parse_scrape(text, at=1.0).gauge("running") == 3
+
+
+def test_unreadable_lines_are_counted_and_cost_no_other_line():
+    text = (
+        'vllm:num_requests_waiting{engine="0"} 7\n'
+        'vllm:generation_tokens_total{engine="0" 5\n'
+        "vllm:prompt_tokens_total{engine='0'} 5\n"
+        'vllm:num_requests_running{engine="0"} many\n'
+        'vllm:num_requests_running{engine="0"} 1_0\n'
+        "vllm:num_preemptions_total\n"
+        'vllm:num_preemptions_total{engine="0"} 2 1795982119000\n'
+    )
+    scrape = parse_scrape(text, at=1.0)
+    assert scrape.skipped_lines == 5
+    assert scrape.gauge("waiting") == 7
+    assert scrape.counter("preemptions") == 2
+
+
+def test_label_values_may_hold_quotes_braces_commas_and_line_separators():
+    text = 'vllm:num_requests_running{engine="0",model_name="a} 9 \\"x\\", \\\\ \u2028{b"} 4\n'
+    assert parse_scrape(text, at=1.0).gauge("running") == 4
+
+
+def test_both_names_of_a_renamed_family_are_not_added_up():
+    text = 'vllm:kv_cache_usage_perc{engine="0"} 0.4\nvllm:gpu_cache_usage_perc{engine="0"} 0.4\n'
+    assert kv(parse_scrape(text, at=1.0)).used_fraction == pytest.approx(0.4)
+
+
+def test_absurdly_long_lines_and_endless_samples_are_bounded():
+    long_line = 'vllm:num_requests_running{engine="' + "x" * 100_000 + '"} 1\n'
+    many = "".join(f'vllm:num_requests_running{{engine="{i}"}} 1\n' for i in range(vllm.MAX_SAMPLES + 50))
+    scrape = parse_scrape(long_line + many, at=1.0)
+    assert scrape.gauge("running") == vllm.MAX_SAMPLES
+
+
+def test_a_capacity_that_one_engine_does_not_say_is_no_capacity():
+    text = (
+        'vllm:cache_config_info{engine="0",kv_cache_size_tokens="1000"} 1\n'
+        'vllm:cache_config_info{engine="1",kv_cache_size_tokens="None"} 1\n'
+    )
+    scrape = parse_scrape(text, at=1.0)
+    assert kv(scrape).capacity_tokens is None
+    assert kv(scrape, log_capacity_tokens=2000).capacity_tokens == 2000
+
+
+_NAMES = sorted(vllm._WANTED)
+_LABELS = st.sampled_from(["engine", "le", "source", "kv_cache_size_tokens", "sleep_state", "1bad", "__name__", ""])
+_VALUES = st.sampled_from(["0", "1", "NaN", "1e999", "9" * 400, "-3", "", "0x1", "1_0", "٣"]) | st.text(max_size=6)
+_NOISE = st.text(alphabet='{}=," \\\n#aé\u2028\x00_0.+-', max_size=12)
+_LINES = st.builds(
+    lambda name, label, value, number, noise: f'{name}{{{label}="{value}"}} {number}{noise}',
+    st.sampled_from(_NAMES),
+    _LABELS,
+    _VALUES,
+    _VALUES,
+    _NOISE,
+) | st.builds(lambda name, noise: name + noise, st.sampled_from(_NAMES), _NOISE | st.text(max_size=20))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_LINES, max_size=12), st.lists(_LINES, max_size=12))
+def test_no_text_raises_and_no_text_gives_a_negative_rate(first, second):
+    window = Window()
+    for clock, lines in ((1.0, first), (2.0, second)):
+        window = extend(window, parse_scrape("\n".join(lines) + "\n", at=clock), 10)
+        shown = figures(window, 10)
+    rates = (
+        shown.throughput.prefill_tokens_per_second,
+        shown.throughput.cached_prefill_tokens_per_second,
+        shown.throughput.decode_tokens_per_second,
+        shown.throughput.prefill_tokens_per_second_per_request,
+        shown.requests.preemptions_per_second,
+        shown.latency.ttft_seconds.mean,
+        shown.latency.ttft_seconds.p95,
+    )
+    assert all(rate is None or rate >= 0 for rate in rates)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text())
+def test_any_text_at_all_is_a_scrape(text):
+    assert parse_scrape(text, at=1.0).at == 1.0
