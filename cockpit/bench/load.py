@@ -26,7 +26,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     requests: int = 0
     failures: int = 0
     prompt_tokens: int = 0
-    cached_prompt_tokens: int = 0
+    """Of requests whose first token has arrived."""
     generated_tokens: int = 0
     last_error: str = ""
 
@@ -35,7 +35,8 @@ class Load:
     """Background threads that send chat requests one after another until stopped.
 
     ``streams`` requests run at the same time; ``pause_seconds`` lies between two requests of one stream;
-    ``answer_tokens`` bounds each answer. Every second prompt of a stream repeats an earlier one, so that the
+    ``answer_tokens`` is the length of the first
+    stream's answers, each further stream's are a fifth longer. Every second prompt of a stream repeats an earlier one, so that the
     prefix cache has something to hit.
     """
 
@@ -44,9 +45,9 @@ class Load:
         url: str,
         model: str,
         *,
-        streams: int = 2,
-        pause_seconds: float = 0.3,
-        answer_tokens: int = 64,
+        streams: int = 3,
+        pause_seconds: float = 0.2,
+        answer_tokens: int = 200,
         prompt_words: int = 60,
         api_key: str | None = None,
     ) -> None:
@@ -103,21 +104,23 @@ class Load:
         import httpx
 
         with httpx.Client(timeout=httpx.Timeout(30.0), trust_env=False, headers=self._headers) as client:
+            # Streams of one length would fall into step: all of them at work, then none.
+            answer_tokens = self._answer_tokens + stream * self._answer_tokens // 5
             for prompt in self._prompts(stream):
                 if self._stop.is_set():
                     return
                 try:
-                    self._ask(client, prompt)
+                    self._ask(client, prompt, answer_tokens)
                 except (httpx.HTTPError, ValueError, KeyError) as error:
                     self._failed(f"{type(error).__name__}: {error}")
                     self._stop.wait(1.0)
                 self._stop.wait(self._pause_seconds)
 
-    def _ask(self, client: httpx.Client, prompt: str) -> None:
+    def _ask(self, client: httpx.Client, prompt: str, answer_tokens: int) -> None:
         body = {
             "model": self._model,
             "messages": [{"role": "user", "content": prompt}],
-            "max_tokens": self._answer_tokens,
+            "max_tokens": answer_tokens,
             "ignore_eos": True,
             "stream": True,
             "stream_options": {"include_usage": True, "continuous_usage_stats": True},

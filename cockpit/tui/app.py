@@ -270,7 +270,7 @@ class CockpitApp(App[None]):
     def on_unmount(self) -> None:
         """End the demo's requests; servers go on."""
         if self._load is not None:
-            self._load.stop(timeout_seconds=1.0)
+            self._load.stop(timeout_seconds=0.0)
 
     # The demo
 

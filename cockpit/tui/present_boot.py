@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from cockpit.supervisor.boot_state import BootStage, BootState
 from cockpit.tui.content import Row
@@ -10,6 +11,7 @@ from cockpit.tui.content import Row
 _PREFIX = re.compile(
     r"^\((?P<process>\S{1,40}) pid=\d+\) (?:(?P<level>[A-Z]+) \d\d-\d\d (?P<time>\d\d:\d\d:\d\d) \[[^\]]*\] ?)?"
 )
+_OWN_LOOK = re.compile(r'"GET /(?:metrics|health) HTTP/1\.[01]" 200')
 STAGE_NAMES = {
     "environment": "environment",
     "config": "config",
@@ -55,6 +57,11 @@ def death_rows(boot: BootState, exit_code: int | None, was_ready: bool) -> list[
         rows.append([("   ", ""), (boot.first_exception, "warn")])
     rows.append([("   The end of its log is below. S opens its card to start again.", "dim")])
     return rows
+
+
+def log_panel_lines(lines: Iterable[str]) -> list[str]:
+    """Log lines for the panel: shortened, and without the access lines that the cockpit's own looks cause."""
+    return [short_log_line(line) for line in lines if not _OWN_LOOK.search(line)]
 
 
 def short_log_line(line: str) -> str:

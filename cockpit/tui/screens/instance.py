@@ -9,7 +9,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
-from textual.widgets import Log, Static
+from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from cockpit import units
@@ -19,8 +19,9 @@ from cockpit.tui.catalog_rows import STATE_CELLS
 from cockpit.tui.commands import bindings
 from cockpit.tui.content import Row, fit, row_content, row_text, rows_content
 from cockpit.tui.present import live_rows
-from cockpit.tui.present_boot import boot_rows, death_rows, short_log_line
+from cockpit.tui.present_boot import boot_rows, death_rows, log_panel_lines
 from cockpit.tui.screens.base import CockpitScreen
+from cockpit.tui.widgets.log_view import LogView
 from cockpit.tui.workers import cancelled, run_in_thread, sleep
 from cockpit.watch import Observation, Watch
 
@@ -60,7 +61,7 @@ class InstanceScreen(CockpitScreen):
         yield Static("", id="instance-title", markup=False)
         yield Static("", id="panel", markup=False)
         yield Static("", id="log-title", markup=False)
-        yield Log(id="log", max_lines=_MAX_LOG_LINES, highlight=False)
+        yield LogView(id="log", max_lines=_MAX_LOG_LINES)
 
     def on_mount(self) -> None:
         """Begin to follow."""
@@ -97,11 +98,11 @@ class InstanceScreen(CockpitScreen):
         """Draw one observation."""
         seen = message.observation
         self._last = seen
+        self.refresh_bindings()
         if seen.state == "ready":
             self._history.push(seen.frame)
         if seen.lines:
-            lines = [short_log_line(line) for line in seen.lines[-_MAX_LOG_LINES:]]
-            self.query_one("#log", Log).write_lines(lines)
+            self.query_one("#log", LogView).add_lines(log_panel_lines(seen.lines[-_MAX_LOG_LINES:]))
         self.redraw()
 
     def on_gone(self) -> None:
@@ -154,6 +155,12 @@ class InstanceScreen(CockpitScreen):
             row.append((f"  {self.step}", "warn"))
         self.query_one("#instance-title", Static).update(row_content(fit(row, max(10, self.size.width))))
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """``S`` is offered for a dead server only."""
+        if action == "restart":
+            return self._last is not None and self._last.state == "dead"
+        return super().check_action(action, parameters)
+
     def action_stop(self) -> None:
         """Stop it; asks first."""
         self.cockpit.ask_stop(self.instance_name)
@@ -173,10 +180,8 @@ class InstanceScreen(CockpitScreen):
 
     def action_restart(self) -> None:
         """The card of a server that has died, with the values it had."""
-        if self._last is None or self._last.state != "dead":
-            self.cockpit.inform("it is running; K stops it")
-            return
-        self.cockpit.open_card_again(self._last.record)
+        if self._last is not None:
+            self.cockpit.open_card_again(self._last.record)
 
     def action_back(self) -> None:
         """To the catalog; the server goes on."""
