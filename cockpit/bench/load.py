@@ -35,9 +35,8 @@ class Load:
     """Background threads that send chat requests one after another until stopped.
 
     ``streams`` requests run at the same time; ``pause_seconds`` lies between two requests of one stream;
-    ``answer_tokens`` is the length of the first
-    stream's answers, each further stream's are a fifth longer. Every second prompt of a stream repeats an earlier one, so that the
-    prefix cache has something to hit.
+    ``answer_tokens`` is the length of the first stream's answers, each further stream's are a fifth longer.
+    Every second prompt of a stream repeats an earlier one, so that the prefix cache has something to hit.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ STATE_CELLS: dict[str, tuple[str, str]] = {
 COLUMNS: tuple[tuple[str, str, int, int], ...] = (
     ("state", "state", 10, 0),
     ("slug", "slug", 27, 0),
-    ("weights", "weights", 15, 0),
+    ("weights", "weights", 16, 0),
     ("bpw", " bpw", 4, 100),
     ("size", "  GiB", 5, 100),
     ("tp", "TP", 2, 0),

@@ -26,25 +26,13 @@ class Command:
     """One sentence for the help screen."""
     footer: bool = True
     palette: bool = True
-    first: bool = False
-    """The screen gets the key before the marked widget does."""
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command(
-        "quit", EVERYWHERE, "q", "quit_asking", "quit", "Leave the cockpit; asks when servers are running.", False
-    ),
-    Command("help", EVERYWHERE, "question_mark", "show_help", "help", "Show the keys of this screen.", False),
-    Command("instances", EVERYWHERE, "i", "show_instances", "instances", "Every server on record.", False),
-    Command(
-        "catalog.open",
-        "catalog",
-        "enter",
-        "open",
-        "serve",
-        "Open the serve card, or the running instance.",
-        first=True,
-    ),
+    Command("quit", EVERYWHERE, "q", "quit_asking", "quit", "Leave the cockpit; asks when servers are running."),
+    Command("help", EVERYWHERE, "question_mark", "show_help", "help", "Show the keys of this screen."),
+    Command("instances", EVERYWHERE, "i", "show_instances", "instances", "Every server on record."),
+    Command("catalog.open", "catalog", "enter", "open", "open", "The serve card, or the running instance.", False),
     Command("catalog.filter", "catalog", "slash", "filter", "filter", "Type words; every one must occur."),
     Command("catalog.sort", "catalog", "s", "sort", "sort", "Sort by name, size or context."),
     Command("catalog.edit", "catalog", "e", "edit", "edit", "Open the slug's file in $EDITOR."),
@@ -65,7 +53,7 @@ COMMANDS: tuple[Command, ...] = (
         "instance.restart", "instance", "S", "restart", "start again", "Open the card of a server that has died."
     ),
     Command("instance.back", "instance", "escape", "back", "catalog", "Back to the catalog."),
-    Command("instances.open", "instances", "enter", "open", "open", "Open the marked server.", first=True),
+    Command("instances.open", "instances", "enter", "open", "open", "Open the marked server.", footer=False),
     Command("instances.stop", "instances", "K", "stop", "stop", "Stop the marked server; asks first."),
     Command("instances.back", "instances", "escape", "back", "back", "Back."),
 )
@@ -82,7 +70,6 @@ def bindings(screen: str) -> list[Binding]:
             command.action,
             command.label,
             show=command.footer,
-            priority=command.first,
             id=command.id,
             key_display=key_text(command.key),
             tooltip=command.help,

@@ -27,6 +27,7 @@ from cockpit.tui.commands import bindings
 from cockpit.tui.content import STYLES, row_content, rows_content
 from cockpit.tui.editor import edit, editor_words
 from cockpit.tui.screens.base import CockpitScreen
+from cockpit.tui.widgets.menu_table import MenuTable
 
 
 class CatalogScreen(CockpitScreen):
@@ -43,14 +44,14 @@ class CatalogScreen(CockpitScreen):
     def compose_body(self) -> ComposeResult:
         """Filter, table, detail."""
         yield Input(placeholder="/ filter: words of the name, model or weights", id="filter", compact=True)
-        yield DataTable(id="slugs", cursor_type="row", cell_padding=0, zebra_stripes=False)
+        yield MenuTable("slugs")
         yield Static("", id="detail-title", markup=False)
         with VerticalScroll(id="detail-scroll", can_focus=False):
             yield Static("", id="detail", markup=False)
 
     @property
-    def _table(self) -> DataTable[Content]:
-        return self.query_one("#slugs", DataTable)
+    def _table(self) -> MenuTable:
+        return self.query_one("#slugs", MenuTable)
 
     def on_mount(self) -> None:
         """Fill the table, and follow the app's knowledge."""
@@ -85,7 +86,7 @@ class CatalogScreen(CockpitScreen):
         """Draw the whole table anew, keeping the marked row."""
         if not self.is_mounted or self.size.width == 0:
             return
-        marked = self.marked_name()
+        marked = self._table.marked_key()
         catalog = self.cockpit.session.catalog
         words = self.query_one("#filter", Input).value
         items: list[Entry | Problem] = [*sort_entries(catalog.matching(words), self._sort)]
@@ -112,16 +113,9 @@ class CatalogScreen(CockpitScreen):
                 text, style = STATE_CELLS[self.cockpit.state_of(name) or "idle"]
                 self._table.update_cell(name, "state", Content.styled(f"{text:<11}", STYLES[style]))
 
-    def marked_name(self) -> str | None:
-        """The key of the marked row."""
-        table = self._table
-        if table.row_count == 0:
-            return None
-        return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
-
     def marked(self) -> Entry | Problem | None:
         """What the marked row stands for."""
-        return self._shown.get(self.marked_name() or "")
+        return self._shown.get(self._table.marked_key() or "")
 
     @on(DataTable.RowHighlighted)
     def _show_detail(self) -> None:
@@ -142,6 +136,10 @@ class CatalogScreen(CockpitScreen):
     def _filter_changed(self) -> None:
         self.rebuild()
 
+    @on(Input.Submitted, "#filter")
+    def _filter_done(self) -> None:
+        self._table.focus()
+
     @on(DataTable.RowSelected)
     def _row_clicked(self) -> None:
         self.action_open()
@@ -158,9 +156,6 @@ class CatalogScreen(CockpitScreen):
 
     def action_open(self) -> None:
         """The marked slug's card, or its instance when it is being served."""
-        if self.query_one("#filter", Input).has_focus:
-            self._table.focus()
-            return
         item = self.marked()
         if isinstance(item, Problem):
             self.cockpit.warn(item.title, item.fix)

@@ -16,6 +16,7 @@ from cockpit.tui.catalog_rows import STATE_CELLS
 from cockpit.tui.commands import bindings
 from cockpit.tui.content import STYLES, row_content
 from cockpit.tui.screens.base import CockpitScreen
+from cockpit.tui.widgets.menu_table import MenuTable
 
 _COLUMNS = (("state", 11), ("instance", 26), ("url", 24), ("pid", 8), ("up", 9))
 
@@ -31,12 +32,12 @@ class InstancesScreen(CockpitScreen):
         yield Static(
             row_content([("── instances ", "title"), ("─" * 300, "dim")]), id="instances-title", markup=False
         )
-        yield DataTable(id="instances", cursor_type="row", cell_padding=0)
+        yield MenuTable("instances")
         yield Static("", id="instances-empty", markup=False)
 
     @property
-    def _table(self) -> DataTable[Content]:
-        return self.query_one("#instances", DataTable)
+    def _table(self) -> MenuTable:
+        return self.query_one("#instances", MenuTable)
 
     def on_mount(self) -> None:
         """Columns, and follow the app."""
@@ -67,25 +68,19 @@ class InstancesScreen(CockpitScreen):
         empty = "" if views else " Nothing is served. esc leads to the catalog, ↵ there opens a slug's card."
         self.query_one("#instances-empty", Static).update(Content(empty))
 
-    def _marked(self) -> str | None:
-        table = self._table
-        if table.row_count == 0:
-            return None
-        return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
-
     @on(DataTable.RowSelected)
     def _row_chosen(self) -> None:
         self.action_open()
 
     def action_open(self) -> None:
         """The marked server's screen."""
-        name = self._marked()
+        name = self._table.marked_key()
         if name is not None:
             self.cockpit.show_instance(name)
 
     def action_stop(self) -> None:
         """Stop the marked server; asks first."""
-        name = self._marked()
+        name = self._table.marked_key()
         if name is not None:
             self.cockpit.ask_stop(name)
 
