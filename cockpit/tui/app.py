@@ -27,7 +27,7 @@ from cockpit.tui.commands import EVERYWHERE, bindings, check_keymap, commands_fo
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.screens.catalog import CatalogScreen
-from cockpit.tui.screens.dialogs import HelpScreen, quit_question, stop_question
+from cockpit.tui.screens.dialogs import HelpScreen, Question, quit_question, stop_question
 from cockpit.tui.screens.instance import InstanceScreen
 from cockpit.tui.screens.instances import InstancesScreen
 from cockpit.tui.themes import DEFAULT_THEME, load_themes
@@ -179,8 +179,10 @@ class CockpitApp(App[None]):
             self.push_screen(screen)
 
     def action_show_instances(self) -> None:
-        """The list of servers."""
-        if not isinstance(self.screen, InstancesScreen):
+        """The list of servers; it and an instance's screen take turns, so that going round does not pile them up."""
+        if isinstance(self.screen, InstanceScreen):
+            self.switch_screen(InstancesScreen())
+        elif not isinstance(self.screen, InstancesScreen):
             self.push_screen(InstancesScreen())
 
     def action_show_help(self) -> None:
@@ -245,7 +247,17 @@ class CockpitApp(App[None]):
             self.screen.redraw()
 
     def action_quit_asking(self) -> None:
-        """Leave; asks what becomes of running servers."""
+        """Leave; asks what becomes of running servers, also of one that started since the last look."""
+        run_in_thread(self, self._look_and_quit, "quit", self.warn, exclusive=True)
+
+    def _look_and_quit(self) -> None:
+        views, problems = self.session.instances()
+        self.call_from_thread(self._quit_knowing, tuple(views), problems)
+
+    def _quit_knowing(self, views: tuple[InstanceView, ...], problems: list[str]) -> None:
+        if isinstance(self.screen, Question):
+            return
+        self._have_instances(views, problems)
         names = self.live_names()
         if not names:
             self.exit()

@@ -53,6 +53,7 @@ class InstanceScreen(CockpitScreen):
         self._watch = watch
         self._history = History()
         self._last: Observation | None = None
+        self._gone = False
         self.step = ""
         """What a stop in progress does now."""
 
@@ -106,9 +107,16 @@ class InstanceScreen(CockpitScreen):
         self.redraw()
 
     def on_gone(self) -> None:
-        """Back to the catalog; the app says what became of it."""
-        if self.is_current:
+        """Leave, now or when what lies over this screen goes; the app says what became of the server."""
+        self._gone = True
+        # Not is_current: Textual counts the screen below the top one as current too.
+        if self.app.screen is self:
             self.app.pop_screen()
+
+    def on_screen_resume(self) -> None:
+        """The server may have gone while another screen lay over this one."""
+        if self._gone:
+            self.call_later(self.app.pop_screen)
 
     def on_resize(self, event: events.Resize) -> None:
         """Other widths draw other gauges."""

@@ -76,7 +76,7 @@ class InstancesScreen(CockpitScreen):
         """The marked server's screen."""
         name = self._table.marked_key()
         if name is not None:
-            self.cockpit.show_instance(name)
+            self.cockpit.show_instance(name, replace=True)
 
     def action_stop(self) -> None:
         """Stop the marked server; asks first."""
