@@ -9,8 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from cockpit import paths
-from cockpit.errors import CockpitError
-from cockpit.strict_yaml import decode
+from cockpit.strict_yaml import decode, read_text
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -40,11 +39,9 @@ def load_config() -> Config:
     """
     file = config_file()
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_text(file)
     except FileNotFoundError:
         return Config()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CockpitError(f"{file}: cannot be read", str(error), "Make it a readable UTF-8 file.") from error
     if not text.strip():
         return Config()
     config, _ = decode(text, Config, str(file))

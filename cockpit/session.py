@@ -18,6 +18,7 @@ from cockpit.errors import CockpitError
 from cockpit.launch.plan import Facts, context_for, make_plan, toggle_states
 from cockpit.launch.types import LaunchPlan
 from cockpit.rig.engines import choose_engine, find_engines, probe_engine
+from cockpit.rig.gpus import used_gpu_bytes
 from cockpit.rig.host import first_free_port, port_is_free, port_owner
 from cockpit.rig.rig import read_rig
 from cockpit.rig.types import Engine, EngineProblem, Rig
@@ -167,7 +168,7 @@ class Session:
             if running.poll() is not None:
                 # A child's exit code is known to its parent alone: it is written down here or never.
                 probe(running)
-                del self._started[name]
+                self._started.pop(name, None)
         records, problems = store.load_all()
         views = [InstanceView(record=record, state=state_of(record)) for record in records]
         return sorted(views, key=lambda view: view.record.created_at), problems
@@ -185,9 +186,14 @@ class Session:
     def stop(self, name: str, on_event: Callable[[str], None] = lambda _: None) -> StopResult:
         """Stop one instance and wait until nothing of it is left. Raises CockpitError for an unknown one."""
         running = self.running(name)
+        gpus = running.record.gpus
+        before = used_gpu_bytes(gpus) if gpus else None
         result = stop(running, on_event)
         self._started.pop(running.record.name, None)
-        return result
+        after = used_gpu_bytes(gpus) if gpus else None
+        if before is None or after is None:
+            return result
+        return msgspec.structs.replace(result, gpu_bytes_freed=max(0, before - after))
 
     @staticmethod
     def _owner_of(chosen: Mapping[str, Any], facts: Facts) -> str | None:

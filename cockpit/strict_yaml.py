@@ -1,8 +1,11 @@
-"""YAML without surprises: safe, no duplicate keys, no aliases, ``on`` is a word, errors carry their line."""
+"""YAML without surprises: safe, no duplicate keys, no aliases or tags, ``on`` is a word, errors carry their line."""
 
 from __future__ import annotations
 
+import math
 import re
+import unicodedata
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,6 +15,10 @@ from cockpit.errors import CockpitError
 
 _FIX = "Correct that line and run the command again."
 MAX_BYTES = 256 * 1024
+MAX_DEPTH = 32
+"""Levels of nesting. PyYAML takes minutes over some 20,000 open brackets, and a recipe has four."""
+_SHOWN = 60
+"""Characters of the file's own text that an error repeats at most."""
 _T = TypeVar("_T")
 _PATH_PART = re.compile(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]|\[\.\.\.\]")
 
@@ -31,14 +38,30 @@ _Resolver.add_implicit_resolver(
 
 
 class _Loader(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser, yaml.composer.Composer, _Resolver):
-    """Composes nodes only: values are built below, so that no tag can construct anything."""
+    """Composes nodes only: values are built below, so that nothing in a file can construct anything."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, origin: str) -> None:
+        self.origin = origin
+        self.depth = 0
         yaml.reader.Reader.__init__(self, text)
         yaml.scanner.Scanner.__init__(self)
         yaml.parser.Parser.__init__(self)
         yaml.composer.Composer.__init__(self)
         _Resolver.__init__(self)
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """One node, refused before it is read when it is an alias, has a tag or lies too deep."""
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
+            raise _fail("aliases (*name) are not allowed", event.start_mark, self.origin)
+        if getattr(event, "tag", None) is not None:
+            raise _fail("tags (!name) are not allowed", event.start_mark, self.origin)
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise _fail("nested too deeply", event.start_mark, self.origin)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
 
 def _fail(message: str, mark: Any, origin: str) -> CockpitError:
@@ -49,20 +72,25 @@ def _fail(message: str, mark: Any, origin: str) -> CockpitError:
 def _scalar(node: yaml.ScalarNode, origin: str) -> Any:
     kind = node.tag.rsplit(":", 1)[-1]
     text = node.value
-    if kind == "str":
-        return text
     if kind == "null":
         return None
     if kind == "bool":
         return text == "true"
-    try:
-        if kind == "int":
-            return int(text)
-        if kind == "float":
-            return float(text)
-    except ValueError as error:
-        raise _fail(f"{text[:40]!r} is not a number that can be used", node.start_mark, origin) from error
-    raise _fail(f"the tag {node.tag[:40]!r} is not allowed", node.start_mark, origin)
+    if kind == "int" and len(text) <= 19:
+        return int(text)
+    if kind == "float" and math.isfinite(float(text)):
+        return float(text)
+    if kind != "str":
+        raise _fail(f"{text[:_SHOWN]!r} is not a number that can be used", node.start_mark, origin)
+    return _text(node, origin)
+
+
+def _text(node: yaml.ScalarNode, origin: str) -> str:
+    """The words of a node. Escapes can bring NUL or half a character, which no command line or JSON could carry."""
+    text: str = node.value
+    if any(unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t" for character in text):
+        raise _fail("control characters are not allowed", node.start_mark, origin)
+    return text
 
 
 def _build(node: yaml.Node, origin: str, lines: dict[tuple[str | int, ...], int], at: tuple[str | int, ...]) -> Any:
@@ -73,11 +101,11 @@ def _build(node: yaml.Node, origin: str, lines: dict[tuple[str | int, ...], int]
         return [_build(child, origin, lines, (*at, index)) for index, child in enumerate(node.value)]
     result: dict[str, Any] = {}
     for key_node, value_node in node.value:
-        key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
-        if not isinstance(key, str):
+        if not isinstance(key_node, yaml.ScalarNode):
             raise _fail("a key must be a word", key_node.start_mark, origin)
+        key = _text(key_node, origin)
         if key in result:
-            raise _fail(f"the key {key!r} stands twice", key_node.start_mark, origin)
+            raise _fail(f"the key {key[:_SHOWN]!r} stands twice", key_node.start_mark, origin)
         result[key] = _build(value_node, origin, lines, (*at, key))
         lines[(*at, key)] = key_node.start_mark.line + 1
     return result
@@ -86,26 +114,24 @@ def _build(node: yaml.Node, origin: str, lines: dict[tuple[str | int, ...], int]
 def _parse(text: str, origin: str) -> tuple[Any, dict[tuple[str | int, ...], int]]:
     if len(text) > MAX_BYTES:
         raise _fail(f"the file is larger than {MAX_BYTES // 1024} KiB", None, origin)
+    loader = None
     try:
-        loader = _Loader(text)
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                raise _fail("aliases (*name) are not allowed", event.start_mark, origin)
+        loader = _Loader(text, origin)
         node = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
         message = (error.problem or "not valid YAML").strip()
         raise _fail(f"not valid YAML, {message}", error.problem_mark or error.context_mark, origin) from error
-    except yaml.YAMLError as error:
-        raise _fail(f"not valid YAML, {str(error).splitlines()[0]}", None, origin) from error
-    except RecursionError as error:
-        raise _fail("nested too deeply", None, origin) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise CockpitError(f"{origin}, line {line}: control characters are not allowed", fix=_FIX) from error
+    except (ValueError, OverflowError) as error:
+        # PyYAML trusts the figures of escapes such as \\UFFFFFFFF and of %YAML directives.
+        line = loader.line + 1 if loader is not None else 1
+        raise CockpitError(f"{origin}, line {line}: not valid YAML, a figure is out of range", fix=_FIX) from error
     lines: dict[tuple[str | int, ...], int] = {}
     if node is None:
         raise _fail("the file is empty", None, origin)
-    try:
-        return _build(node, origin, lines, ()), lines
-    except RecursionError as error:
-        raise _fail("nested too deeply", None, origin) from error
+    return _build(node, origin, lines, ()), lines
 
 
 def _location(message: str) -> tuple[tuple[str | int, ...], str]:
@@ -121,6 +147,27 @@ def _location(message: str) -> tuple[tuple[str | int, ...], str]:
     if unknown:
         return (*parts, unknown.group(1)), "there is no such key"
     return tuple(parts), text
+
+
+def read_text(file: Path) -> str:
+    """The text of a file that is to be decoded, never more of it than a recipe may have.
+
+    Raises FileNotFoundError when there is none, and CockpitError when it cannot be read, is too large or not UTF-8.
+    """
+    try:
+        with file.open("rb") as handle:
+            data = handle.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise CockpitError(f"{file}: cannot be read", error.strerror or str(error), "Make it readable.") from error
+    if len(data) > MAX_BYTES:
+        raise _fail(f"the file is larger than {MAX_BYTES // 1024} KiB", None, str(file))
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise CockpitError(f"{file}, line {line}: not UTF-8 text", fix="Save it as UTF-8.") from error
 
 
 def decode(text: str, kind: type[_T], origin: str) -> tuple[_T, dict[tuple[str | int, ...], int]]:
@@ -140,6 +187,7 @@ def decode(text: str, kind: type[_T], origin: str) -> tuple[_T, dict[tuple[str |
         while spot and spot not in lines:
             spot = spot[:-1]
         dotted = ".".join(str(part) for part in path)
+        dotted = dotted if len(dotted) <= _SHOWN else dotted[:_SHOWN] + "…"
         named = f"{dotted}: " if dotted else ""
         message = message.replace("Object missing required field", "this key is missing:")
         hint = " (put it in quotes)" if message.startswith("Expected `str`") else ""

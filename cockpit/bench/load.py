@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import threading
 import time
 from collections.abc import Iterator
@@ -29,6 +28,19 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """Of requests whose first token has arrived."""
     generated_tokens: int = 0
     last_error: str = ""
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    """What a server says it has counted in one request so far."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class _Chunk(msgspec.Struct, frozen=True):
+    """One event of a streamed answer, as far as it is read here."""
+
+    usage: _Usage | None = None
 
 
 class Load:
@@ -110,7 +122,7 @@ class Load:
                     return
                 try:
                     self._ask(client, prompt, answer_tokens)
-                except (httpx.HTTPError, ValueError, KeyError) as error:
+                except (httpx.HTTPError, msgspec.DecodeError, RecursionError) as error:
                     self._failed(f"{type(error).__name__}: {error}")
                     self._stop.wait(1.0)
                 self._stop.wait(self._pause_seconds)
@@ -135,11 +147,11 @@ class Load:
                     return
                 if not line.startswith("data: ") or line == "data: [DONE]":
                     continue
-                usage = json.loads(line.removeprefix("data: ")).get("usage") or {}
-                completion = int(usage.get("completion_tokens") or 0)
+                usage = msgspec.json.decode(line.removeprefix("data: "), type=_Chunk).usage or _Usage()
+                completion = usage.completion_tokens or 0
                 self._add(generated_tokens=max(0, completion - seen_completion))
                 seen_completion = max(seen_completion, completion)
                 if not prompt_counted and completion > 0:
                     prompt_counted = True
-                    self._add(prompt_tokens=int(usage.get("prompt_tokens") or 0))
+                    self._add(prompt_tokens=usage.prompt_tokens or 0)
         self._add(requests=1)

@@ -10,7 +10,7 @@ import msgspec
 
 from cockpit.catalog.slug import Slug
 from cockpit.errors import CockpitError
-from cockpit.strict_yaml import decode
+from cockpit.strict_yaml import MAX_BYTES, decode, read_text
 
 RESERVED_FLAGS = {
     "host": "host",
@@ -126,10 +126,9 @@ def read_slug(file: Path) -> Slug:
     Raises CockpitError with file and line for anything that is not exactly right.
     """
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not UTF-8 text"
-        raise CockpitError(f"{file}: cannot be read", reason, "Make it a readable UTF-8 file.") from error
+        text = read_text(file)
+    except FileNotFoundError as error:
+        raise CockpitError(f"{file}: cannot be read", "it is gone", "Run the command again.") from error
     slug, lines = decode(text, Slug, str(file))
     wrong = _semantic_error(slug)
     if wrong is not None:
@@ -144,9 +143,11 @@ def read_slug(file: Path) -> Slug:
 def _declared_name(file: Path, folder: Path) -> str:
     """The best name for a file that cannot be read: what it says itself, else its place."""
     try:
-        for line in file.read_text(encoding="utf-8", errors="replace").splitlines()[:200]:
-            if line.startswith("name:"):
-                return line.removeprefix("name:").split("#")[0].strip().strip("'\"")[:80]
+        with file.open(encoding="utf-8", errors="replace") as handle:
+            beginning = handle.read(MAX_BYTES)
+        for line in beginning.splitlines()[:200]:
+            if line.startswith("name:") and (name := line.removeprefix("name:").split("#")[0].strip().strip("'\"")):
+                return name[:80]
     except OSError:
         pass
     return file.relative_to(folder).with_suffix("").as_posix()
@@ -178,6 +179,14 @@ def _load_folder(folder: Path, shipped: bool) -> tuple[list[Entry], list[Problem
     return entries, problems
 
 
+def _without_aliases(entry: Entry, names: set[str]) -> Entry:
+    """The entry without those of its aliases that a later folder claims."""
+    if names.isdisjoint(entry.slug.aliases):
+        return entry
+    kept = [alias for alias in entry.slug.aliases if alias not in names]
+    return msgspec.structs.replace(entry, slug=msgspec.structs.replace(entry.slug, aliases=kept))
+
+
 def load(shipped_folder: Path, user_folders: Sequence[Path] = ()) -> Catalog:
     """Read every slug; a later folder wins over an earlier one, names and aliases included.
 
@@ -192,7 +201,9 @@ def load(shipped_folder: Path, user_folders: Sequence[Path] = ()) -> Catalog:
         problems.extend(bad)
         for entry in entries:
             names = {entry.slug.name, *entry.slug.aliases}
-            chosen = {name: other for name, other in chosen.items() if other.slug.name not in names}
+            chosen = {
+                name: _without_aliases(other, names) for name, other in chosen.items() if other.slug.name not in names
+            }
             chosen[entry.slug.name] = entry
     return Catalog(
         entries=tuple(chosen[name] for name in sorted(chosen)),

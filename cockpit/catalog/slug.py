@@ -15,11 +15,15 @@ Scalar = str | int | float | bool
 FlagValue = Scalar | list[str | int | float] | dict[str, Scalar]
 """A flag's value: true is a bare flag, a list repeats as words, a mapping becomes one JSON word."""
 
-SlugName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*$", max_length=80)]
-FlagName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]*$")]
-EnvName = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]*$")]
+# Python lets `$` match before a last line break; the lookahead does not, and JSON Schema understands it too.
+SlugName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*$(?!\n)", max_length=80)]
+RepoName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*/[A-Za-z0-9_][A-Za-z0-9_.-]*$(?!\n)")]
+"""``owner/name``: neither may begin with a dash, which the command line would take for a flag."""
+FlagName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]*$(?!\n)")]
+EnvName = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]*$(?!\n)")]
 PositiveInt = Annotated[int, Meta(ge=1)]
-PositiveFloat = Annotated[float, Meta(gt=0)]
+Ranks = Annotated[int, Meta(ge=1, le=64)]
+Tokens = Annotated[int, Meta(ge=16, le=16 * 1024 * 1024)]
 Fraction = Annotated[float, Meta(gt=0, le=1)]
 
 
@@ -31,7 +35,7 @@ class Weights(Struct, frozen=True, kw_only=True):
     """The checkpoint, as its recipe declares it. Exactly one of ``repo`` and ``path`` is given."""
 
     format: Format
-    repo: Annotated[str, Meta(pattern=r"^[\w.-]+/[\w.-]+$")] | None = None
+    repo: RepoName | None = None
     """Hugging Face repository, ``owner/name``."""
     path: str | None = None
     """Checkpoint folder; a relative one starts at the slug file's folder."""
@@ -48,9 +52,9 @@ class Weights(Struct, frozen=True, kw_only=True):
     """The checkpoint has a vision tower."""
     mtp: bool = False
     """The checkpoint has a multi-token-prediction head."""
-    size_gib: PositiveFloat | None = None
+    size_gib: Annotated[float, Meta(gt=0, le=100_000)] | None = None
     """GiB on disk."""
-    bits_per_weight: PositiveFloat | None = None
+    bits_per_weight: Annotated[float, Meta(gt=0, le=64)] | None = None
     native_max_model_len: PositiveInt | None = None
     """The longest context in tokens that the model was made for."""
 
@@ -105,11 +109,11 @@ class Slug(Struct, frozen=True, kw_only=True):
     sources: list[str] = []
     platform: Platform = "cuda"
     """The vLLM build it needs."""
-    tensor_parallel: PositiveInt = 1
-    max_model_len: PositiveInt
+    tensor_parallel: Ranks = 1
+    max_model_len: Tokens
     kv_cache_dtype: str = "auto"
     gpu_memory_utilization: Fraction | None = None
-    max_num_seqs: PositiveInt | None = None
+    max_num_seqs: Annotated[int, Meta(ge=1, le=4096)] | None = None
     speculative: Speculative | None = None
     int8: Literal["on", "off"] = "off"
     """Whether int8 activations are on by default, where they are allowed."""

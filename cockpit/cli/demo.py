@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _load(running: Running) -> Load:
     from cockpit.bench.load import Load
 
-    return Load(running.record.url, running.record.served_model_name)
+    # The server inherits the key, so that it asks for it.
+    key = os.environ.get("VLLM_API_KEY")
+    return Load(running.record.url, running.record.served_model_name, api_key=key)
 
 
 def _on_screen(session: Session) -> int:

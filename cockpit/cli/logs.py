@@ -14,6 +14,8 @@ from cockpit.supervisor.logfile import Tail, last_lines
 if TYPE_CHECKING:
     from cockpit.supervisor.spawn import Running
 
+_MOST_LINES = 1_000_000
+
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the verb."""
@@ -28,8 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     from cockpit.errors import CockpitError
     from cockpit.session import Session
 
-    if arguments.lines < 0:
-        raise CockpitError("-n takes a number of lines", fix="Use 0 or more.")
+    if not 0 <= arguments.lines <= _MOST_LINES:
+        raise CockpitError("-n takes a number of lines", fix=f"Use 0 to {_MOST_LINES:,}.")
     if arguments.follow and arguments.json:
         raise CockpitError("--json prints one value, -f never ends", fix="Use one of them.")
     running = Session().running(arguments.name)

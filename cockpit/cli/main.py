@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import os
 import signal
 import sys
 import time
@@ -14,7 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from cockpit import __version__, paths
-from cockpit.cli.output import emit, tell
+from cockpit.cli.output import emit, flush, ready_streams, tell
 from cockpit.errors import CockpitError
 
 VERBS = ("slugs", "check", "plan", "serve", "ps", "top", "logs", "stop", "engines", "demo")
@@ -62,9 +61,8 @@ def _internal_error(error: BaseException) -> int:
     return 1
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 fine, 1 failed, 2 wrong usage or refused."""
-    words = list(sys.argv[1:] if argv is None else argv)
+def _run(words: list[str]) -> int:
+    """Parse and run one command; errors become one sentence and an exit code."""
     try:
         arguments = build_parser().parse_args(words)
         if arguments.verb is None:
@@ -72,21 +70,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(arguments.run(arguments))
     except CockpitError as error:
         if "--json" in words:
-            emit({"error": error.as_json()})
+            with contextlib.suppress(BrokenPipeError, CockpitError):
+                emit({"error": error.as_json()})
         tell(f"cockpit: {error.sentence()}")
         return error.exit_code
-    except KeyboardInterrupt:
-        return 130
     except BrokenPipeError:
         # The reader went away (`| head`): not an error, and nothing more can be printed.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001 - the top-level guard: a bug never shows as a traceback
         return _internal_error(error)
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 fine, 1 failed, 2 wrong usage or refused."""
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        flush()  # argparse prints its help without doing so
+
+
 def entry() -> NoReturn:
     """The console script."""
+    ready_streams()
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main())

@@ -11,13 +11,14 @@ class Draft:
     """Mutable only while a plan is made."""
 
     def __init__(self) -> None:
-        self._flags: dict[str, list[str]] = {}
+        self._flags: dict[str, list[str] | None] = {}
+        """None is a flag that was left out on purpose."""
         self._env: dict[str, str | None] = {}
 
     def flag(self, name: str, value: FlagValue = True) -> None:
         """Set ``--name`` once; False leaves it out, a mapping becomes JSON, a list becomes several words."""
         if value is False:
-            self._flags.pop(name, None)
+            self._flags[name] = None
         elif value is True:
             self._flags[name] = []
         elif isinstance(value, dict):
@@ -27,9 +28,9 @@ class Draft:
         else:
             self._flags[name] = [str(value)]
 
-    def has_flag(self, name: str) -> bool:
-        """Whether the flag is set so far."""
-        return name in self._flags
+    def flag_default(self, name: str) -> None:
+        """Set a bare flag, unless it is set or left out already."""
+        self._flags.setdefault(name, [])
 
     def env(self, name: str, value: str | None) -> None:
         """Set a variable of the server, or remove it (None)."""
@@ -44,6 +45,8 @@ class Draft:
         """The flags as argv words. A value that begins with a dash is joined by ``=``, as argparse wants it."""
         result: list[str] = []
         for name, values in self._flags.items():
+            if values is None:
+                continue
             if len(values) == 1 and values[0].startswith("-"):
                 result.append(f"--{name}={values[0]}")
             else:

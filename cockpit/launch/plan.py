@@ -103,7 +103,9 @@ def _draft(entry: Entry, ctx: Context, facts: Facts) -> Draft:
         draft.env(name, text)
     draft.flag("served-model-name", slug.api_name)
     for toggle in TOGGLES:
-        if toggle_state(toggle.id, ctx).state == "offered":
+        state = toggle_state(toggle.id, ctx)
+        # What only this rig stands against is done all the same when the user asked for it: --force passes it.
+        if state.state == "offered" or (state.level == "rig" and toggle.id in ctx.chosen):
             toggle.apply(draft, slug, ctx.values[toggle.id])
         elif toggle.id == "int8":
             # A refused switch is also taken out of an environment that has it.

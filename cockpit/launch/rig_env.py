@@ -40,5 +40,4 @@ def apply_rig_env(draft: Draft, rig: Rig, tensor_parallel: int, caller: dict[str
     if tensor_parallel > 1 and consumer_cards(rig):
         draft.env_default("NCCL_CUMEM_ENABLE", "0", caller)
         draft.env_default("NCCL_P2P_DISABLE", "1", caller)
-        if not draft.has_flag("disable-custom-all-reduce"):
-            draft.flag("disable-custom-all-reduce")
+        draft.flag_default("disable-custom-all-reduce")

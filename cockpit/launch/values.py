@@ -86,12 +86,12 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
         if text == DEFAULT_WORD:
             return None
         try:
-            number = float(text)
+            number = round(float(text), 4)
         except ValueError:
             number = -1.0
         if not 0 < number <= 1:
             raise ValueError(f"use a number above 0 and up to 1, such as 0.92, or {DEFAULT_WORD}")
-        return round(number, 4)
+        return number
 
     def show(self, value: Any) -> str:
         """Value → text for the screen."""
@@ -158,4 +158,5 @@ def parse_value(toggle: str, kind: Kind, text: str) -> Any:
     try:
         return parser(text.strip())
     except ValueError as error:
-        raise CockpitError(f"{toggle}={text[:40]} cannot be used", fix=f"{str(error).capitalize()}.") from None
+        advice = str(error)
+        raise CockpitError(f"{toggle}={text[:40]} cannot be used", fix=f"{advice[:1].upper()}{advice[1:]}.") from None

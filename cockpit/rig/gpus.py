@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -51,16 +51,35 @@ def _read_one(nvml: Any, index: int) -> Gpu | None:
     handle = _ask(nvml, lambda: nvml.nvmlDeviceGetHandleByIndex(index))
     if handle is None:
         return None
-    memory = _ask(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+    memory = memory_of(nvml, handle)
     capability = _ask(nvml, lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle))
     return Gpu(
         index=index,
         uuid=_text(_ask(nvml, lambda: nvml.nvmlDeviceGetUUID(handle))) or f"gpu-{index}",
         name=_text(_ask(nvml, lambda: nvml.nvmlDeviceGetName(handle))) or f"GPU {index}",
-        total_bytes=None if memory is None else int(memory.total),
-        used_bytes=None if memory is None else int(memory.used),
+        total_bytes=None if memory is None else memory[0],
+        used_bytes=None if memory is None else memory[1],
         capability=None if capability is None else (int(capability[0]), int(capability[1])),
     )
+
+
+def memory_of(nvml: Any, handle: Any) -> tuple[int, int] | None:
+    """Total and used bytes of one GPU as nvidia-smi counts them; None when the GPU does not say.
+
+    NVML's first memory call counts what the driver reserves as used (0.6 GiB on an H200); the second one does not,
+    and drivers before 510 know only the first.
+    """
+    memory = _ask(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2))
+    if memory is None:
+        memory = _ask(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+    return None if memory is None else (int(memory.total), int(memory.used))
+
+
+def used_gpu_bytes(indices: Collection[int]) -> int | None:
+    """Bytes in use on these GPUs together; None when any of them does not say."""
+    used = {gpu.index: gpu.used_bytes for gpu in read_gpus().gpus}
+    known = [size for index in indices if (size := used.get(index)) is not None]
+    return sum(known) if indices and len(known) == len(indices) else None
 
 
 def _ask(nvml: Any, question: Callable[[], Any]) -> Any:

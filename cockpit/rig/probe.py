@@ -132,7 +132,13 @@ def _recall(command: Path) -> Probed | None:
 
 
 def _remember(command: Path, probed: Probed) -> None:
-    """Write the cache; a home that cannot be written to only costs the next look its time."""
+    """Write the cache; a home that cannot be written to only costs the next look its time.
+
+    An answer without torch is that of an install in the making, or of one whose torch lies where nothing watches:
+    it is asked again.
+    """
+    if "torch" not in probed.probe.distributions:
+        return
     watched = {str(command), probed.python, str(_SCRIPT), *probed.probe.watch}
     cached = _Cached(
         command=str(command),

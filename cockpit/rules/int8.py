@@ -94,6 +94,12 @@ def _rig_state(ctx: Context) -> ToggleState:
 
 
 def int8_state(ctx: Context) -> ToggleState:
-    """State of the int8 toggle: the checkpoint decides first, then the GPUs."""
+    """State of the int8 toggle: the checkpoint decides first, then the build, then the GPUs."""
     state = weights_state(ctx.slug.weights)
-    return _rig_state(ctx) if state.state == "offered" else state
+    if state.state == "blocked":
+        return state
+    if ctx.slug.platform == "cpu":
+        return _blocked(
+            "the CPU build has no Marlin kernel, and nothing else reads the switch", "Leave int8 off here."
+        )
+    return _rig_state(ctx)

@@ -101,7 +101,7 @@ def _blocked_choices(ctx: Context) -> Iterator[Finding]:
     """A toggle that the user set although it is blocked; harmless ways to say off are let through."""
     for toggle in sorted(ctx.chosen):
         state = toggle_state(toggle, ctx)
-        harmless = ctx.values.get(toggle) in ("off", None, ())
+        harmless = ctx.values.get(toggle) in ("off", None, (), 0)
         if state.state == "blocked" and not harmless:
             yield Finding(
                 rule=f"toggle-{toggle.replace('_', '-')}",

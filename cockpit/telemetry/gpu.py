@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from cockpit.rig.gpus import memory_of
 from cockpit.telemetry.frame import GpuReading
 
 T = TypeVar("T")
@@ -82,7 +83,7 @@ class GpuReader:
     def _reading(self, index: int, handle: Any, instance_bytes: int | None) -> GpuReading:
         nvml = self._nvml
         uuid, name = self._identity(index, handle)
-        memory = self._ask(nvml.nvmlDeviceGetMemoryInfo, handle)
+        memory = memory_of(nvml, handle)
         rates = self._ask(nvml.nvmlDeviceGetUtilizationRates, handle)
         power = self._ask(nvml.nvmlDeviceGetPowerUsage, handle)
         limit = self._ask(nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
@@ -90,8 +91,8 @@ class GpuReader:
             index=index,
             uuid=uuid,
             name=name,
-            total_bytes=None if memory is None else int(memory.total),
-            used_bytes=None if memory is None else int(memory.used),
+            total_bytes=None if memory is None else memory[0],
+            used_bytes=None if memory is None else memory[1],
             instance_bytes=instance_bytes,
             utilization_fraction=None if rates is None else rates.gpu / 100,
             power_watts=None if power is None else power / 1000,

@@ -251,13 +251,13 @@ class CockpitApp(App[None]):
         run_in_thread(self, self._look_and_quit, "quit", self.warn, exclusive=True)
 
     def _look_and_quit(self) -> None:
-        views, problems = self.session.instances()
-        self.call_from_thread(self._quit_knowing, tuple(views), problems)
+        views, _ = self.session.instances()
+        self.call_from_thread(self._quit_knowing, tuple(views))
 
-    def _quit_knowing(self, views: tuple[InstanceView, ...], problems: list[str]) -> None:
+    def _quit_knowing(self, views: tuple[InstanceView, ...]) -> None:
         if isinstance(self.screen, Question):
             return
-        self._have_instances(views, problems)
+        self._have_instances(views, [])
         names = self.live_names()
         if not names:
             self.exit()

@@ -36,7 +36,7 @@ class Nvml:
 
     @staticmethod
     def _function(answer: Any) -> Any:
-        def ask(*_: Any) -> Any:
+        def ask(*_: Any, **__: Any) -> Any:
             if isinstance(answer, Exception):
                 raise answer
             return answer

@@ -53,8 +53,15 @@ class Nvml:
     def nvmlDeviceGetName(self, handle):
         return self._answer("name", b"RTX" if self.bytes_names else "RTX", handle)
 
-    def nvmlDeviceGetMemoryInfo(self, handle):
-        return self._answer("memory", SimpleNamespace(total=24 * GIB, used=22 * GIB, free=2 * GIB), handle)
+    nvmlMemory_v2 = 2
+    knows_v2 = True
+
+    def nvmlDeviceGetMemoryInfo(self, handle, version=None):
+        if version is not None and not self.knows_v2:
+            raise NVMLError("function not found")
+        # The first version counts what the driver reserves as used.
+        used = 22 * GIB if version else 22 * GIB + GIB // 2
+        return self._answer("memory", SimpleNamespace(total=24 * GIB, used=used, free=2 * GIB), handle)
 
     def nvmlDeviceGetUtilizationRates(self, handle):
         return self._answer("utilization", SimpleNamespace(gpu=98, memory=40), handle)
@@ -74,6 +81,13 @@ class Nvml:
 
     def nvmlDeviceGetGraphicsRunningProcesses(self, handle):
         return self._answer("graphics", [], handle)
+
+
+def test_memory_that_the_driver_reserves_is_not_used_memory_where_the_driver_can_tell():
+    new, old = Nvml(), Nvml()
+    old.knows_v2 = False
+    assert GpuReader(nvml=new).read().gpus[0].used_bytes == 22 * GIB
+    assert GpuReader(nvml=old).read().gpus[0].used_bytes == 22 * GIB + GIB // 2
 
 
 def test_a_gpu_is_read_whole():
