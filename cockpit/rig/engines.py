@@ -91,6 +91,10 @@ def choose_engine(
     for engine in engines:
         if engine.platform == platform:
             return engine
+    for engine in engines:
+        # A vLLM that does not say what it was built for is most likely the default build, which is CUDA's.
+        if engine.platform == "unknown" and platform == "cuda":
+            return engine
     if platform == "cpu":
         fix = "Run `cockpit engines install cpu`."
     else:

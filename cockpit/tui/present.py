@@ -117,13 +117,14 @@ def _gpu_row(gpu: GpuReading, width: int) -> Row:
     cap = "" if gpu.power_limit_watts is None else f"/{gpu.power_limit_watts:.0f}"
     power = units.UNKNOWN if gpu.power_watts is None else f"{gpu.power_watts:.0f}{cap} W"
     heat = units.UNKNOWN if gpu.temperature_celsius is None else f"{gpu.temperature_celsius} °C"
-    bar_width = 12 if width < 110 else 24
+    narrow = width < 110
+    gap = " " if narrow else "  "
     return [
         label(f"GPU{gpu.index}"),
-        (bar(share, bar_width), "bar"),
+        (bar(share, 10 if narrow else 24), "bar"),
         (f" {units.gib(gpu.used_bytes)}/{units.gib(gpu.total_bytes)} GiB", "bold"),
-        (f"  this {units.gib(gpu.instance_bytes)}  other {units.gib(others)}", ""),
-        (f"  {units.percent(gpu.utilization_fraction)}  {power}  {heat}", ""),
+        (f"{gap}this {units.gib(gpu.instance_bytes)}{gap}other {units.gib(others)}", ""),
+        (f"{gap}{units.percent(gpu.utilization_fraction)}{gap}{power}{gap}{heat}", ""),
     ]
 
 
