@@ -72,9 +72,12 @@ def ensure_private(folder: Path) -> Path:
     Raises CockpitError when it cannot be made or written to.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if folder.stat().st_mode & 0o077:
-            folder.chmod(0o700)
+        for home in (state_home(), folder):
+            # Logs hold prompts and paths: nobody else reads them, not even through a parent folder.
+            if home == folder or home in folder.parents:
+                home.mkdir(parents=True, exist_ok=True, mode=0o700)
+                if home.stat().st_mode & 0o077:
+                    home.chmod(0o700)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:

@@ -20,7 +20,7 @@ MAX_DEPTH = 32
 _SHOWN = 60
 """Characters of the file's own text that an error repeats at most."""
 _T = TypeVar("_T")
-_PATH_PART = re.compile(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]|\[\.\.\.\]")
+_PATH_PART = re.compile(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]")
 
 
 class _Resolver(yaml.resolver.BaseResolver):
@@ -134,19 +134,41 @@ def _parse(text: str, origin: str) -> tuple[Any, dict[tuple[str | int, ...], int
     return _build(node, origin, lines, ()), lines
 
 
-def _location(message: str) -> tuple[tuple[str | int, ...], str]:
-    """Split msgspec's ``… - at `$.weights.bits``` into a path and the message; unknown keys point at themselves."""
+def _location(message: str) -> tuple[tuple[str | int, ...], str, bool]:
+    """Split msgspec's ``… - at `$.weights.bits``` into a path and the message; unknown keys point at themselves.
+
+    True at the end: it lies at or below a key of the mapping at that path, but msgspec does not say at which.
+    """
     text, _, path = message.partition(" - at `")
+    nameless = "[...]" in path or path.startswith("key`")
     parts: list[str | int] = []
-    for name, index in _PATH_PART.findall(path):
-        if name:
-            parts.append(name)
-        elif index:
-            parts.append(int(index))
+    for name, index in _PATH_PART.findall(path.partition("[...]")[0]):
+        parts.append(name or int(index))
     unknown = re.search(r"unknown field `(.+?)`", text)
     if unknown:
-        return (*parts, unknown.group(1)), "there is no such key"
-    return tuple(parts), text
+        return (*parts, unknown.group(1)), "there is no such key", False
+    return tuple(parts), text, nameless
+
+
+def _only(value: Any, path: tuple[str | int, ...], key: str) -> Any:
+    """``value`` with nothing but ``key`` left in the mapping at ``path``, which has mappings above it only."""
+    if not path:
+        return {key: value[key]}
+    return {**value, path[0]: _only(value[path[0]], path[1:], key)}
+
+
+def _wrong_key(value: Any, kind: Any, path: tuple[str | int, ...], message: str) -> tuple[str | int, ...]:
+    """The path of the key that brings the same ``message`` when it stands alone."""
+    mapping = value
+    for part in path:
+        mapping = mapping[part]
+    for key in mapping:
+        try:
+            msgspec.convert(_only(value, path, key), kind, strict=True)
+        except msgspec.ValidationError as error:
+            if str(error) == message:
+                return (*path, key)
+    return path
 
 
 def read_text(file: Path) -> str:
@@ -182,7 +204,9 @@ def decode(text: str, kind: type[_T], origin: str) -> tuple[_T, dict[tuple[str |
     try:
         return msgspec.convert(value, kind, strict=True), lines
     except msgspec.ValidationError as error:
-        path, message = _location(str(error))
+        path, message, nameless = _location(str(error))
+        if nameless:
+            path = _wrong_key(value, kind, path, str(error))
         spot = path
         while spot and spot not in lines:
             spot = spot[:-1]
@@ -190,6 +214,6 @@ def decode(text: str, kind: type[_T], origin: str) -> tuple[_T, dict[tuple[str |
         dotted = dotted if len(dotted) <= _SHOWN else dotted[:_SHOWN] + "…"
         named = f"{dotted}: " if dotted else ""
         message = message.replace("Object missing required field", "this key is missing:")
-        hint = " (put it in quotes)" if message.startswith("Expected `str`") else ""
+        hint = " (put it in quotes)" if message.startswith("Expected `str`, got") else ""
         text = f"{named}{message[:1].lower()}{message[1:]}{hint}"
         raise CockpitError(f"{origin}, line {lines.get(spot, 1)}: {text}", fix=_FIX) from error

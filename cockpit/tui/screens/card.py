@@ -8,7 +8,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from cockpit.catalog.load import Entry
 from cockpit.errors import CockpitError
@@ -21,8 +21,8 @@ from cockpit.rules.finding import ToggleState
 from cockpit.rules.plan_rules import refusals
 from cockpit.tui.card_rows import blocked, blocked_row, command_rows, findings_rows, offered, rig_rows, toggle_row
 from cockpit.tui.commands import bindings, toggle_bindings
-from cockpit.tui.content import row_content, rows_content
 from cockpit.tui.screens.base import CockpitScreen
+from cockpit.tui.widgets.panel import Panel
 from cockpit.tui.widgets.toggle_table import ToggleTable
 from cockpit.tui.workers import run_in_thread
 
@@ -47,27 +47,27 @@ class CardScreen(CockpitScreen):
 
     def compose_body(self) -> ComposeResult:
         """Title, toggles beside the rig, findings, command."""
-        yield Static("", id="card-title", markup=False)
+        yield Panel("card-title")
         with Horizontal(id="card-top"):
             with VerticalScroll(id="toggles-scroll", can_focus=False):
-                yield ToggleTable("", id="toggles", markup=False)
-            yield Static("", id="rig", markup=False)
-        yield Static("", id="why", markup=False)
+                yield ToggleTable("toggles")
+            yield Panel("rig", wraps=True)
+        yield Panel("why", wraps=True)
         yield Input(id="editor", compact=True)
         with VerticalScroll(id="findings-scroll", can_focus=False):
-            yield Static("", id="findings", markup=False)
-        yield Static("", id="command-title", markup=False)
+            yield Panel("findings", wraps=True)
+        yield Panel("command-title")
         with VerticalScroll(id="command-scroll", can_focus=False):
-            yield Static("", id="command", markup=False)
+            yield Panel("command", wraps=True)
 
     def on_mount(self) -> None:
         """Draw what is known; ask the rig and the engines in the background."""
         super().on_mount()
         slug = self.entry.slug
         title = f"── {slug.name} · {slug.model} · {slug.weights.label} "
-        self.query_one("#card-title", Static).update(row_content([(title, "title"), ("─" * 200, "dim")]))
-        self.query_one("#command-title", Static).update(row_content([("── command ", "title"), ("─" * 200, "dim")]))
-        self.query_one("#findings", Static).update(row_content([(" ◐ looking at the rig and the engines…", "dim")]))
+        self.query_one("#card-title", Panel).show([[(title, "title"), ("─" * 200, "dim")]])
+        self.query_one("#command-title", Panel).show([[("── command ", "title"), ("─" * 200, "dim")]])
+        self.query_one("#findings", Panel).show([[(" ◐ looking at the rig and the engines…", "dim")]])
         self.query_one("#editor").display = False
         self.query_one("#why").display = False
         run_in_thread(self, self._gather, "facts", self.cockpit.warn, exclusive=True)
@@ -94,9 +94,9 @@ class CardScreen(CockpitScreen):
         ctx = context_for(self.entry.slug, self.chosen, facts)
         self._plan, self._states = plan, toggle_states(ctx)
         self._draw_toggles(plan, facts)
-        self.query_one("#rig", Static).update(rows_content(rig_rows(self.entry, facts)))
-        self.query_one("#findings", Static).update(rows_content(findings_rows(plan.findings)))
-        self.query_one("#command", Static).update(rows_content(command_rows(plan)))
+        self.query_one("#rig", Panel).show(rig_rows(self.entry, facts))
+        self.query_one("#findings", Panel).show(findings_rows(plan.findings))
+        self.query_one("#command", Panel).show(command_rows(plan))
 
     def _draw_toggles(self, plan: LaunchPlan, facts: Facts) -> None:
         defaults = effective_values(self.entry.slug, {}, facts)
@@ -106,12 +106,12 @@ class CardScreen(CockpitScreen):
         ]
         if not_here := blocked(self._states):
             rows.append(blocked_row(not_here))
-        self.query_one("#toggles", Static).update(rows_content(rows))
+        self.query_one("#toggles", ToggleTable).show(rows)
 
     def _say(self, text: str, style: str = "warn") -> None:
-        line = self.query_one("#why", Static)
+        line = self.query_one("#why", Panel)
         line.display = bool(text)
-        line.update(row_content([(f" {text}", style)]))
+        line.show([[(f" {text}", style)]])
 
     def action_press(self, toggle_id: str) -> None:
         """The toggle's key: the next word of a choice, a line to type in for a number, the reason when blocked."""

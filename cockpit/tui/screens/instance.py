@@ -9,7 +9,6 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
-from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from cockpit import units
@@ -17,11 +16,12 @@ from cockpit.errors import CockpitError
 from cockpit.telemetry.history import History
 from cockpit.tui.catalog_rows import STATE_CELLS
 from cockpit.tui.commands import bindings
-from cockpit.tui.content import Row, fit, row_content, row_text, rows_content
+from cockpit.tui.content import Row, fit, row_text
 from cockpit.tui.present import live_rows
 from cockpit.tui.present_boot import boot_rows, death_rows, log_panel_lines
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.log_view import LogView
+from cockpit.tui.widgets.panel import Panel
 from cockpit.tui.workers import cancelled, run_in_thread, sleep
 from cockpit.watch import Observation, Watch
 
@@ -59,16 +59,16 @@ class InstanceScreen(CockpitScreen):
 
     def compose_body(self) -> ComposeResult:
         """Title, figures, log."""
-        yield Static("", id="instance-title", markup=False)
-        yield Static("", id="panel", markup=False)
-        yield Static("", id="log-title", markup=False)
+        yield Panel("instance-title")
+        yield Panel("panel")
+        yield Panel("log-title")
         yield LogView(id="log", max_lines=_MAX_LOG_LINES)
 
     def on_mount(self) -> None:
         """Begin to follow."""
         super().on_mount()
         self._draw_title()
-        self.query_one("#log-title", Static).update(row_content([("── log ", "title"), ("─" * 300, "dim")]))
+        self.query_one("#log-title", Panel).show([[("── log ", "title"), ("─" * 300, "dim")]])
         run_in_thread(self, self._follow, "follow", self.cockpit.warn, exclusive=True)
 
     def _follow(self) -> None:
@@ -98,8 +98,10 @@ class InstanceScreen(CockpitScreen):
     def on_seen(self, message: Seen) -> None:
         """Draw one observation."""
         seen = message.observation
+        changed = self._last is None or self._last.state != seen.state
         self._last = seen
-        self.refresh_bindings()
+        if changed:
+            self.refresh_bindings()
         if seen.state == "ready":
             self._history.push(seen.frame)
         if seen.lines:
@@ -128,7 +130,7 @@ class InstanceScreen(CockpitScreen):
         self._draw_title()
         if self._last is not None:
             rows = [fit(row, max(10, self.size.width)) for row in self.panel_rows(self._last)]
-            self.query_one("#panel", Static).update(rows_content(rows))
+            self.query_one("#panel", Panel).show(rows)
 
     def panel_rows(self, seen: Observation) -> list[Row]:
         """Boot stages, death, or live figures."""
@@ -144,7 +146,7 @@ class InstanceScreen(CockpitScreen):
     def _draw_title(self) -> None:
         seen = self._last
         if seen is None:
-            self.query_one("#instance-title", Static).update(row_content([(f" {self.instance_name} …", "title")]))
+            self.query_one("#instance-title", Panel).show([[(f" {self.instance_name} …", "title")]])
             return
         record = seen.record
         word, style = STATE_CELLS[seen.state]
@@ -161,7 +163,7 @@ class InstanceScreen(CockpitScreen):
             )
         if self.step:
             row.append((f"  {self.step}", "warn"))
-        self.query_one("#instance-title", Static).update(row_content(fit(row, max(10, self.size.width))))
+        self.query_one("#instance-title", Panel).show([fit(row, max(10, self.size.width))])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """``S`` is offered for a dead server only."""

@@ -61,7 +61,7 @@ class StatusBar(Static):
         right: Row = [(f"{glyph} {self.serving} serving ", style), (f" {self.clock} ", "dim")]
         used = sum(len(text) for text, _ in (*left, *right))
         gap = max(1, self.size.width - used)
-        self.update(row_content([*left, (" " * gap, ""), *right]))
+        self.update(row_content([*left, (" " * gap, ""), *right]), layout=False)
 
     def watch_rig(self) -> None:
         """Redraw."""

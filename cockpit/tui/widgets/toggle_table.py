@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from textual import events
 from textual.message import Message
-from textual.widgets import Static
+
+from cockpit.tui.widgets.panel import Panel
 
 
-class ToggleTable(Static):
+class ToggleTable(Panel):
     """Row n of its text belongs to toggle n; a click on a row presses that toggle's key."""
 
     class Pressed(Message):
