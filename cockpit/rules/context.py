@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from cockpit.catalog.slug import Slug
-from cockpit.rig.types import Engine, Rig
+from cockpit.rig.types import Engine, HostFacts, Rig
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +18,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     engine: Engine | None = None
     engine_problem: str | None = None
     """Why there is no engine, as one sentence with its fix."""
+    host: HostFacts | None = None
+    """Facts of this host for the rules of host.py; None when they were not gathered."""
     values: dict[str, Any] = {}
     """Toggle id → value."""
     chosen: frozenset[str] = frozenset()

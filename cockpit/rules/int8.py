@@ -11,6 +11,7 @@ from cockpit.rules.finding import OFFERED, ToggleState
 
 SWITCH = "VLLM_MARLIN_INPUT_DTYPE"
 _GROUPS = (32, 64, 128)
+_EIGHT_BIT = "the weights are 8-bit already: vLLM refuses 8-bit weights with 8-bit activations on Marlin"
 _KEEP_OFF = "Leave int8 off; a dense AutoRound W4 slug can use it."
 
 
@@ -24,11 +25,16 @@ def _auto_round(weights: Weights) -> ToggleState:
             "mixture of experts: the experts take another path through vLLM, which would mix two weight layouts "
             "and corrupt the output"
         )
-    if weights.bits == 8:
-        return _blocked("the weights are 8-bit already: vLLM refuses 8-bit weights with 8-bit activations on Marlin")
-    if weights.bits != 4:
-        width = "mixed widths" if weights.bits is None else f"{weights.bits}-bit weights"
-        return _blocked(f"{width} run on the Humming kernel, which does not read the switch")
+    widths = _widths(weights)
+    if widths == {8}:
+        return _blocked(_EIGHT_BIT)
+    if not widths:
+        return _blocked(
+            "the slug does not say how wide its weights are",
+            "Write `bits: 4` under weights if all of them are 4-bit.",
+        )
+    if widths != {4}:
+        return _blocked(_other_widths(widths))
     if weights.symmetric is False:
         return _blocked("asymmetric weights: one layer with zero points is enough to corrupt the output")
     if weights.symmetric is None:
@@ -42,16 +48,30 @@ def _auto_round(weights: Weights) -> ToggleState:
 
 
 def _packed_integers(weights: Weights, name: str) -> ToggleState:
-    widths = set(weights.widths) | ({weights.bits} if weights.bits else set())
+    widths = _widths(weights)
     if widths == {4}:
         return _blocked(f"{name} W4 is not an AutoRound checkpoint: not validated for int8 activations")
     if widths == {8}:
-        return _blocked("the weights are 8-bit already: vLLM refuses 8-bit weights with 8-bit activations on Marlin")
-    if 8 in widths:
-        return _blocked(
-            "widths 5 to 7 run on the Humming kernel, which does not read the switch, and the 8-bit layers refuse it"
+        return _blocked(_EIGHT_BIT)
+    return _blocked(_other_widths(widths))
+
+
+def _widths(weights: Weights) -> set[int]:
+    """Every declared width of the linear layers; empty when the slug names none."""
+    return set(weights.widths) | ({weights.bits} if weights.bits else set())
+
+
+def _other_widths(widths: set[int]) -> str:
+    """Why a checkpoint that is not all 4-bit or all 8-bit cannot use the switch."""
+    odd = sorted(widths - {4, 8})
+    reasons = []
+    if odd:
+        reasons.append(
+            f"{', '.join(map(str, odd))}-bit weights run on the Humming kernel, which does not read the switch"
         )
-    return _blocked("these widths run on the Humming kernel, which does not read the switch")
+    if 8 in widths:
+        reasons.append("the 8-bit layers refuse it")
+    return ", and ".join(reasons) or "the slug does not say how wide its weights are"
 
 
 def weights_state(weights: Weights) -> ToggleState:

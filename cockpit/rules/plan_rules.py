@@ -114,7 +114,8 @@ def _blocked_choices(ctx: Context) -> Iterator[Finding]:
 
 
 def _int8(ctx: Context) -> Iterator[Finding]:
-    if ctx.values.get("int8") != "on":
+    state = toggle_state("int8", ctx)
+    if ctx.values.get("int8") != "on" or (state.state == "blocked" and state.level == "checkpoint"):
         return
     if ctx.values.get("enforce_eager") == "on":
         yield Finding(

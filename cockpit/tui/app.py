@@ -24,6 +24,7 @@ from cockpit.session import InstanceView, Session
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.telemetry.frame import State
 from cockpit.tui.commands import EVERYWHERE, bindings, check_keymap, commands_for
+from cockpit.tui.content import printable
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.screens.catalog import CatalogScreen
@@ -50,7 +51,7 @@ class CockpitApp(App[None]):
         (110, "-wide"),
     ]
     CSS_PATH: ClassVar[list[str]] = [f"screens/{name}.tcss" for name in _SHEETS]  # type: ignore[assignment]
-    CSS = "DataTable > .datatable--header { background: $background; color: $text-muted; text-style: none; }"
+    CSS = "DataTable > .datatable--header { background: $background; color: $foreground 60%; text-style: none; }"
 
     rig: reactive[Rig | None] = reactive(None)
     engines: reactive[tuple[Engine, ...] | None] = reactive(None)
@@ -322,11 +323,11 @@ class CockpitApp(App[None]):
 
     def inform(self, text: str) -> None:
         """A toast."""
-        self.notify(text, markup=False, timeout=4)
+        self.notify(printable(text), markup=False, timeout=4)
 
     def warn(self, title: str, fix: str = "") -> None:
         """A toast that stays longer."""
-        self.notify(f"{title}. {fix}".strip(), severity="warning", markup=False, timeout=10)
+        self.notify(printable(f"{title}. {fix}".strip()), severity="warning", markup=False, timeout=10)
 
 
 def chosen_before(record: InstanceRecord, entry: Entry) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Text for the screen. Outside text goes in as text: nothing here ever parses markup."""
+"""Text for the screen. Outside text goes in as text: nothing here parses markup, nothing here moves a cursor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from textual.content import Content
 
 STYLES = {
     "": "",
-    "dim": "$text-muted",
+    "dim": "$foreground 60%",
     "bold": "bold",
     "key": "bold $accent",
     "good": "$text-success",
@@ -26,9 +26,21 @@ Segment = tuple[str, str]
 Row = list[Segment]
 
 
+def printable(text: str) -> str:
+    """``text`` without what a terminal would obey, turn round or fail to encode; line ends stay."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() or character == "\n" else "�" for character in text)
+
+
 def row_content(row: Iterable[Segment]) -> Content:
     """One line."""
-    return Content.assemble(*((text, STYLES[style]) for text, style in row))
+    return Content.assemble(*((printable(text), STYLES[style]) for text, style in row))
+
+
+def cell_content(text: str, style: str) -> Content:
+    """One cell of a table; ``style`` is the name of a meaning."""
+    return Content.styled(printable(text).replace("\n", " "), STYLES[style])
 
 
 def rows_content(rows: Iterable[Row]) -> Content:

@@ -24,7 +24,7 @@ from cockpit.tui.catalog_rows import (
     visible_columns,
 )
 from cockpit.tui.commands import bindings
-from cockpit.tui.content import STYLES, row_content, rows_content
+from cockpit.tui.content import cell_content, row_content, rows_content
 from cockpit.tui.editor import edit, editor_words
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.menu_table import MenuTable
@@ -80,7 +80,7 @@ class CatalogScreen(CockpitScreen):
             ctx = context_for(item.slug, {}, self._facts())
             int8 = toggle_states(ctx)["int8"]
             texts = cells(item, self.cockpit.state_of(item.slug.name), (int8, ctx.values["int8"]))
-        return [Content.styled(_fit(texts[key][0], width) + " ", STYLES[texts[key][1]]) for key, _, width in columns]
+        return [cell_content(_fit(texts[key][0], width) + " ", texts[key][1]) for key, _, width in columns]
 
     def rebuild(self) -> None:
         """Draw the whole table anew, keeping the marked row."""
@@ -111,7 +111,7 @@ class CatalogScreen(CockpitScreen):
         for name, item in self._shown.items():
             if isinstance(item, Entry):
                 text, style = STATE_CELLS[self.cockpit.state_of(name) or "idle"]
-                self._table.update_cell(name, "state", Content.styled(f"{text:<11}", STYLES[style]))
+                self._table.update_cell(name, "state", cell_content(f"{text:<11}", style))
 
     def marked(self) -> Entry | Problem | None:
         """What the marked row stands for."""
@@ -126,7 +126,7 @@ class CatalogScreen(CockpitScreen):
             detail.update(Content(" No slug matches. Escape in the filter clears it."))
         elif isinstance(item, Problem):
             title.update(row_content([(f"── {item.name} ", "bad")]))
-            detail.update(Content(f" {item.title}. {item.detail} {item.fix}"))
+            detail.update(row_content([(f" {item.title}. {item.detail} {item.fix}", "")]))
         else:
             title.update(row_content([(f"── {item.slug.name} ", "title"), ("─" * self.size.width, "dim")]))
             ctx = context_for(item.slug, {}, self._facts())

@@ -14,7 +14,7 @@ from textual.widgets import DataTable, Static
 from cockpit import units
 from cockpit.tui.catalog_rows import STATE_CELLS
 from cockpit.tui.commands import bindings
-from cockpit.tui.content import STYLES, row_content
+from cockpit.tui.content import cell_content, row_content
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.menu_table import MenuTable
 
@@ -59,7 +59,7 @@ class InstancesScreen(CockpitScreen):
             word, style = STATE_CELLS[view.state]
             up = units.duration((record.ended_at or time.time()) - record.created_at)
             texts = (word, record.name, record.url, str(record.process.pid) if record.process else units.UNKNOWN, up)
-            cells = [Content.styled(text, STYLES[style] if index == 0 else "") for index, text in enumerate(texts)]
+            cells = [cell_content(text, style if index == 0 else "") for index, text in enumerate(texts)]
             if record.name in table.rows:
                 for (title, _), cell in zip(_COLUMNS, cells, strict=True):
                     table.update_cell(record.name, title, cell)

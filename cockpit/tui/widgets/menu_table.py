@@ -12,7 +12,12 @@ from textual.widgets import DataTable
 class MenuTable(DataTable[Content]):
     """Enter stays with the table: a key of the screen would overtake arrow keys that are still on their way."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "open", key_display="↵")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "select_cursor", "open", key_display="↵"),
+        # A row is marked, never a cell: these lead to the first and last row, not to a column.
+        Binding("home", "scroll_top", "first", show=False),
+        Binding("end", "scroll_bottom", "last", show=False),
+    ]
 
     def __init__(self, id: str) -> None:
         super().__init__(id=id, cursor_type="row", cell_padding=0)

@@ -1,0 +1,74 @@
+"""A world of one's own for every test of the screen, and snapshots that a person can read."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from cockpit.config import Config
+from cockpit.rig.types import Rig
+from cockpit.session import Session
+from cockpit.supervisor import process, store
+
+from .world import CPU_DISTRIBUTIONS, CPU_RIG, CUDA_DISTRIBUTIONS, fake_engine
+
+MakeSession = Callable[..., Session]
+
+
+class ScreenText(SingleFileSnapshotExtension):
+    """One text file a screen, exactly as it is drawn."""
+
+    _write_mode = WriteMode.TEXT
+    file_extension = "txt"
+
+    def serialize(self, data: Any, **_: Any) -> str:
+        """Lines without trailing blanks, and one line end at the end."""
+        return "\n".join(line.rstrip() for line in str(data).splitlines()).rstrip() + "\n"
+
+
+@pytest.fixture
+def screen_text(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    """``assert shown(pilot) == screen_text(name="catalog-80x24")``."""
+    return snapshot.use_extension(ScreenText)
+
+
+@pytest.fixture(autouse=True)
+def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """XDG homes of this test alone, no vllm in PATH, and no server left afterwards."""
+    for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    for name in ("NO_COLOR", "VLLM_API_KEY", "VLLM_MARLIN_INPUT_DTYPE", "EDITOR", "VISUAL"):
+        monkeypatch.delenv(name, raising=False)
+    yield tmp_path
+    for record in store.load_all()[0]:
+        for who in process.members_of(record):
+            process.send_signal(who, signal.SIGKILL)
+
+
+@pytest.fixture
+def make_session(tmp_path: Path) -> MakeSession:
+    """A real session whose engines are fake vLLMs and whose rig is fixed: ``make_session(rig=rig_of(2))``."""
+
+    def make(rig: Rig = CPU_RIG, **settings: Any) -> Session:
+        engines = []
+        for name, distributions in (("cpu", CPU_DISTRIBUTIONS), ("cuda", CUDA_DISTRIBUTIONS)):
+            root = tmp_path / "engines" / name
+            engines.append(str(root if root.exists() else fake_engine(root, distributions)))
+        session = Session(Config(engines=engines, refresh_seconds=0.2, **settings))
+        session.__dict__["rig"] = rig
+        return session
+
+    return make
+
+
+@pytest.fixture
+def session(make_session: MakeSession) -> Session:
+    """The session of a machine without a GPU."""
+    return make_session()

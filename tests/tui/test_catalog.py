@@ -1,0 +1,167 @@
+"""The home screen: filter, sort, states, broken files."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from textual.widgets import DataTable
+
+from cockpit.session import Session
+from cockpit.tui.screens.card import CardScreen
+
+from .conftest import MakeSession
+from .helpers import (
+    SMALLEST,
+    Cockpit,
+    app_of,
+    content_of,
+    mark,
+    marked_title,
+    opened,
+    shown,
+    type_text,
+    until,
+    until_shown,
+    until_told,
+    words_of,
+)
+from .world import cpu_slug, rig_of, write_slug
+
+
+def slugs_shown(pilot: Cockpit) -> list[str]:
+    """The slug column, in the order of the rows."""
+    table = pilot.app.screen.query_one(DataTable)
+    return [str(table.get_cell(row, "slug")).strip() for row in table.rows]
+
+
+async def test_the_filter_narrows_as_one_types_and_escape_restores(session: Session) -> None:
+    async with opened(session) as pilot:
+        everything = slugs_shown(pilot)
+        assert len(everything) == len(session.catalog.entries) > 10
+        await pilot.press("slash")
+        await type_text(pilot, "qwen nvfp4")
+        await until(pilot, lambda: 0 < len(slugs_shown(pilot)) < len(everything))
+        assert all("nvfp4" in name for name in slugs_shown(pilot))
+        await type_text(pilot, "zzz")
+        await until_shown(pilot, "No slug matches")
+        assert slugs_shown(pilot) == []
+        await pilot.press("escape")
+        await until(pilot, lambda: slugs_shown(pilot) == everything)
+        await pilot.press("s")
+        assert content_of_filter(pilot) == "", "after Escape keys are commands again"
+
+
+def content_of_filter(pilot: Cockpit) -> str:
+    return app_of(pilot).screen.query_one("#filter").value  # type: ignore[attr-defined, no-any-return]
+
+
+async def test_every_word_of_the_filter_must_occur_somewhere(session: Session) -> None:
+    async with opened(session) as pilot:
+        await pilot.press("slash")
+        await type_text(pilot, "AUTORound DUAL")
+        wanted = [entry.slug.name for entry in session.catalog.matching("autoround dual")]
+        assert wanted
+        await until(pilot, lambda: slugs_shown(pilot) == wanted)
+
+
+async def test_s_goes_round_the_orders_and_keeps_the_marked_row(session: Session) -> None:
+    async with opened(session) as pilot:
+        by_name = slugs_shown(pilot)
+        assert by_name == sorted(by_name)
+        await pilot.press("down", "down")
+        await until(pilot, lambda: by_name[2] in marked_title(pilot))
+        await pilot.press("s")
+        sizes = {entry.slug.name: entry.slug.weights.size_gib or float("inf") for entry in session.catalog.entries}
+        await until(pilot, lambda: slugs_shown(pilot) == sorted(by_name, key=lambda name: (sizes[name], name)))
+        assert by_name[2] in marked_title(pilot)
+        await pilot.press("s")
+        lengths = {entry.slug.name: -entry.slug.max_model_len for entry in session.catalog.entries}
+        await until(pilot, lambda: slugs_shown(pilot) == sorted(by_name, key=lambda name: (lengths[name], name)))
+        await pilot.press("s")
+        await until(pilot, lambda: slugs_shown(pilot) == by_name)
+
+
+async def test_enter_opens_the_card_of_the_marked_slug_and_escape_returns_to_it(session: Session) -> None:
+    async with opened(session) as pilot:
+        await pilot.press("down", "down", "down", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, CardScreen))
+        assert isinstance(pilot.app.screen, CardScreen)
+        name = pilot.app.screen.entry.slug.name
+        assert name == session.catalog.entries[3].slug.name
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(pilot.app.screen, CardScreen))
+        assert name in marked_title(pilot)
+
+
+async def test_the_detail_says_why_a_toggle_is_blocked(make_session: MakeSession) -> None:
+    async with opened(make_session(rig_of(2))) as pilot:
+        for name, reason in (
+            ("vllm/qwen-27b-dual-max", "FP8 weights are 8-bit already"),
+            ("vllm/qwen-27b-dual-nvfp4", "is a 4-bit float format"),
+            ("cpu/tiny-qwen3", "nothing is quantized"),
+        ):
+            await mark(pilot, name)
+            await until(pilot, lambda reason=reason: reason in words_of(content_of(pilot, "#detail")))
+
+
+@pytest.mark.parametrize("size", [SMALLEST, (120, 35)])
+async def test_a_broken_file_is_a_row_with_its_error_and_hides_nothing(
+    session: Session, size: tuple[int, int]
+) -> None:
+    file = write_slug("bad", "name: mine/bad\nmodel: x\ntemprature: 3\n")
+    async with opened(session, size) as pilot:
+        assert len(slugs_shown(pilot)) == len(session.catalog.entries) + 1
+        await pilot.press("slash")
+        await type_text(pilot, "mine/bad")
+        await pilot.press("enter")
+        await until_shown(pilot, "✕ broken", "mine/bad", "temprature")
+        detail = words_of(content_of(pilot, "#detail"))
+        assert f"{file}, line 3" in detail and "Traceback" not in shown(pilot)
+        await pilot.press("enter")
+        await until_told(pilot, "temprature", "line 3")
+        assert not isinstance(pilot.app.screen, CardScreen)
+
+
+async def test_a_file_of_no_slug_at_all_is_a_row_too(session: Session) -> None:
+    write_slug("noise", "{{{: [\x00\n")
+    (write_slug("bytes", "").parent / "latin.yaml").write_bytes(b"name: \xff\xfe\n")
+    async with opened(session) as pilot:
+        assert shown(pilot).count("✕ broken") == 3
+
+
+async def test_r_reads_the_files_again(session: Session) -> None:
+    async with opened(session) as pilot:
+        before = len(slugs_shown(pilot))
+        cpu_slug("cpu/new-one")
+        await pilot.press("r")
+        await until(pilot, lambda: len(slugs_shown(pilot)) == before + 1)
+        assert "cpu/new-one" in slugs_shown(pilot)
+
+
+async def test_e_without_an_editor_says_so(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "no-such-editor")
+    async with opened(session) as pilot:
+        await pilot.press("e")
+        await until_told(pilot, "no-such-editor", "$EDITOR")
+
+
+async def test_e_where_the_screen_cannot_be_set_aside_names_the_file(
+    session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\n")
+    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("EDITOR", str(editor))
+    async with opened(session) as pilot:
+        await mark(pilot, "cpu/tiny-qwen3")
+        await pilot.press("e")
+        await until_told(pilot, "tiny-qwen3.yaml")
+
+
+async def test_k_on_a_slug_that_is_not_served_says_so(session: Session) -> None:
+    async with opened(session) as pilot:
+        await mark(pilot, "cpu/tiny-qwen3")
+        await pilot.press("K")
+        await until_told(pilot, "cpu/tiny-qwen3 is not being served")

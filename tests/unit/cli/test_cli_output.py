@@ -1,0 +1,66 @@
+"""Printing: harmless to terminals, one JSON value, columns that line up."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cockpit.cli.output import emit, plain, say, table, tell
+
+
+@given(st.text(alphabet=st.characters(categories=["Cc", "Cf", "Cs", "L"])))
+def test_no_control_character_reaches_the_terminal(text: str) -> None:
+    assert all(character.isprintable() or character in "\n\t" for character in plain(text))
+    assert len(plain(text)) == len(text)
+
+
+def test_say_is_for_stdout_and_tell_for_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    say("a\x1b[31m")
+    tell("b\x9b2J")
+    assert capsys.readouterr() == ("a�[31m\n", "b�2J\n")
+
+
+class Point(msgspec.Struct):
+    x: float
+    names: tuple[str, ...] = ()
+
+
+FIGURES = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | FIGURES | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=40)
+@given(JSON)
+def test_emit_prints_the_value_and_nothing_else(value: Any) -> None:
+    import contextlib
+    import io
+
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        emit(value)
+    assert json.loads(printed.getvalue()) == value
+    assert printed.getvalue().isascii()
+
+
+def test_emit_takes_structs_and_turns_what_is_not_finite_into_null(capsys: pytest.CaptureFixture[str]) -> None:
+    emit([Point(float("nan"), ("é", "\udcff")), Point(float("inf")), Point(1.5)])
+    out = capsys.readouterr().out
+    assert json.loads(out) == [
+        {"x": None, "names": ["é", "\udcff"]},
+        {"x": None, "names": []},
+        {"x": 1.5, "names": []},
+    ]
+
+
+def test_columns_line_up_and_numbers_align_right(capsys: pytest.CaptureFixture[str]) -> None:
+    table(["NAME", "N"], [["a", "5"], ["long\nname", "12,345"]], right=(1,))
+    assert capsys.readouterr().out == "NAME            N\na               5\nlong name  12,345\n"
