@@ -17,7 +17,7 @@ from cockpit.config import Config, load_config
 from cockpit.errors import CockpitError
 from cockpit.launch.plan import Facts, context_for, make_plan, toggle_states
 from cockpit.launch.types import LaunchPlan
-from cockpit.rig.engines import choose_engine, find_engines, probe_engine
+from cockpit.rig.engines import choose_engine, command_of, find_engines, probe_engine
 from cockpit.rig.gpus import used_gpu_bytes
 from cockpit.rig.host import first_free_port, port_is_free, port_owner
 from cockpit.rig.rig import read_rig
@@ -64,6 +64,11 @@ class Session:
     def catalog(self) -> Catalog:
         """All slugs: shipped ones, the user's over them, then the configured folders."""
         folders = [Path(folder).expanduser() for folder in self.config.slug_folders]
+        for folder in folders:
+            if not folder.is_dir():
+                raise CockpitError(
+                    f"{folder} of slug_folders is not a folder", fix="Correct slug_folders in config.yaml."
+                )
         return load(paths.shipped("slugs"), (paths.user_slugs(), *folders))
 
     @cached_property
@@ -96,9 +101,13 @@ class Session:
         Raises CockpitError when there is none, or the one named is not a vLLM.
         """
         if wanted is not None and all(wanted not in (engine.id, engine.path) for engine in self.engines):
-            command = Path(wanted).expanduser()
-            if command.exists():
-                return choose_engine([probe_engine(command, str(command))], platform)
+            place = Path(wanted).expanduser().absolute()
+            command = command_of(place)
+            if command is not None:
+                return choose_engine([probe_engine(command, wanted)], platform, wanted)
+            if place.exists():
+                fix = "Name a vllm command, or the virtual environment that it is installed in."
+                raise CockpitError(f"{wanted} has no vllm command in it", fix=fix)
         return choose_engine(self.engines, platform, wanted)
 
     def facts(self, platform: Platform, wanted_engine: str | None = None) -> Facts:

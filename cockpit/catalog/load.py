@@ -27,6 +27,8 @@ RESERVED_FLAGS = {
     "disable-prefix-caching": "prefix_caching",
     "served-model-name": "served_model_name",
     "api-key": "the environment variable VLLM_API_KEY",
+    "language-model-only": "weights.vision and the vision toggle",
+    "config": "the keys of the slug itself",
 }
 """Flags that have a key of their own in a slug: given twice, one of them would be a lie."""
 RESERVED_ENV = {"VLLM_MARLIN_INPUT_DTYPE": "int8", "CUDA_VISIBLE_DEVICES": "the gpus toggle"}
@@ -110,8 +112,10 @@ def _semantic_error(slug: Slug) -> tuple[tuple[str | int, ...], str] | None:
     if (weights.repo is None) == (weights.path is None):
         return ("weights",), "give exactly one of repo and path"
     for flag in slug.flags:
-        if flag in RESERVED_FLAGS:
-            return ("flags", flag), f"--{flag} has a key of its own: use {RESERVED_FLAGS[flag]}"
+        # vLLM takes any unique beginning of a flag for the flag.
+        reserved = next((known for known in RESERVED_FLAGS if known == flag or known.startswith(f"{flag}-")), None)
+        if reserved is not None:
+            return ("flags", flag), f"--{reserved} has a key of its own: use {RESERVED_FLAGS[reserved]}"
     for variable in slug.env:
         if variable in RESERVED_ENV:
             return ("env", variable), f"{variable} is set by {RESERVED_ENV[variable]}"

@@ -5,26 +5,13 @@ from __future__ import annotations
 from cockpit.launch.draft import Draft
 from cockpit.rig.types import Rig
 
-_DATA_CENTRE = (
-    "H100",
-    "H200",
-    "B100",
-    "B200",
-    "B300",
-    "A100",
-    "GH200",
-    "GB200",
-    "GB300",
-    "V100",
-    "L40",
-    "A800",
-    "H800",
-)
+_CONSUMER = ("GeForce", "RTX", "TITAN", "Quadro")
+"""Parts of the names of cards that cannot reach each other's memory with NVIDIA's stock driver."""
 
 
 def consumer_cards(rig: Rig) -> bool:
     """Whether the rig is one of consumer or workstation cards; an unknown rig counts as one."""
-    return not any(mark in gpu.name for gpu in rig.gpus for mark in _DATA_CENTRE)
+    return not rig.gpus or any(mark in gpu.name for gpu in rig.gpus for mark in _CONSUMER)
 
 
 def apply_rig_env(draft: Draft, rig: Rig, tensor_parallel: int, caller: dict[str, str]) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from cockpit.errors import CockpitError
 from cockpit.rig.managed import managed_homes, read_marker
-from cockpit.rig.platforms import platform_of
+from cockpit.rig.platforms import cuda_of, platform_of
 from cockpit.rig.probe import probe_command
 from cockpit.rig.types import Engine, EngineProblem
 
@@ -59,18 +59,28 @@ def find_engines(configured: Sequence[str] = ()) -> tuple[list[Engine], list[Eng
 def probe_engine(command: Path, engine_id: str, source: Literal["managed", "config", "path"] = "config") -> Engine:
     """Describe the vLLM behind ``command`` without importing it. Raises CockpitError when it is not one."""
     probed = probe_command(command)
-    versions = probed.probe.distributions
-    stated = next((versions[name] for name in _VERSIONED if name in versions), probed.probe.module_version)
+    probe = probed.probe
+    versions = probe.distributions
+    stated = next((versions[name] for name in _VERSIONED if name in versions), probe.module_version)
     return Engine(
         id=engine_id,
         path=str(command),
         python=probed.python,
-        package=probed.probe.package or "",
+        package=probe.package or "",
         version=(stated or "unknown").split("+", 1)[0],
         platform=platform_of(versions),
         torch=versions.get("torch"),
-        wna16_bits=probed.probe.wna16_bits,
-        wna16_zero_point_bits=probed.probe.wna16_zero_point_bits,
+        cuda=cuda_of(versions),
+        wna16_bits=probe.wna16_bits,
+        wna16_zero_point_bits=probe.wna16_zero_point_bits,
+        moe_packed_widths=probe.moe_packed_widths,
+        quantized_embedding=probe.quantized_embedding,
+        autoround_int8=probe.autoround_int8,
+        models=probe.models,
+        quantization_methods=probe.quantization_methods,
+        kv_cache_dtypes=probe.kv_cache_dtypes,
+        min_capabilities=probe.min_capabilities,
+        python_headers=probe.python_headers,
         humming=versions.get("humming-kernels"),
         source=source,
     )
@@ -143,14 +153,19 @@ def _configured(configured: Sequence[str]) -> Iterator[_Candidate | EngineProble
     """What the config names, each as the vllm command it stands for."""
     for text in configured:
         place = Path(text).expanduser().absolute()
-        choices = [place] if not place.is_dir() else [place / "bin" / "vllm", place / "vllm"]
-        command = next((choice for choice in choices if choice.is_file()), None)
+        command = command_of(place)
         if command is not None:
             yield _Candidate(id=text, command=command, source="config")
         elif place.exists():
             yield EngineProblem(path=text, title=f"{text} has no vllm command in it", fix=_CONFIG_FIX)
         else:
             yield EngineProblem(path=text, title=f"{text} does not exist", fix=_CONFIG_FIX)
+
+
+def command_of(place: Path) -> Path | None:
+    """The vllm command that a command, an environment or its bin folder stands for; None when there is none."""
+    choices = [place / "bin" / "vllm", place / "vllm"] if place.is_dir() else [place]
+    return next((choice for choice in choices if choice.is_file()), None)
 
 
 def _in_path() -> Iterator[_Candidate]:

@@ -305,7 +305,8 @@ class CockpitApp(App[None]):
             if get_current_worker().is_cancelled:
                 return
         if ready:
-            self._load = Load(running.record.url, running.record.served_model_name)
+            key = self.session.environ.get("VLLM_API_KEY")
+            self._load = Load(running.record.url, running.record.served_model_name, api_key=key)
             self._load.start()
 
     # The end

@@ -55,7 +55,7 @@ def test_wrong_usage_is_one_sentence(refused: Refused, words: list[str], says: s
         (["vllm/dual", "--set", "host=192.0.2.1", "--set", "port=8123"], "cannot listen on 192.0.2.1 port 8123"),
         (["vllm/dual", "--engine", "nowhere"], "there is no engine 'nowhere': known engines: none."),
         (["vllm/dual", "--engine", "/bin/sh"], "/bin/sh is not a vLLM command"),
-        (["vllm/dual", "--engine", "/bin"], "/bin cannot be read: Is a directory."),
+        (["vllm/dual", "--engine", "/etc"], "/etc has no vllm command in it."),
     ],
 )
 def test_what_cannot_be_planned_is_one_sentence(refused: Refused, words: list[str], sentence: str) -> None:
@@ -84,7 +84,9 @@ def test_force_does_not_serve_without_an_engine(refused: Refused) -> None:
 
 
 def test_an_engine_for_other_hardware_is_named(refused: Refused, cpu_engine: Path) -> None:
-    assert "no vLLM engine for cuda was found" in refused("serve", "vllm/dual", "--engine", str(cpu_engine))
+    for place in (cpu_engine, cpu_engine.parent.parent):
+        sentence = refused("serve", "vllm/dual", "--engine", str(place))
+        assert f"engine {place} is a cpu build and this slug needs cuda" in sentence
 
 
 def test_a_taken_port_is_named_with_its_owner(refused: Refused, cpu_engine: Path) -> None:
