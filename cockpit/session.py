@@ -12,14 +12,19 @@ import msgspec
 
 from cockpit import paths
 from cockpit.catalog.load import Catalog, Entry, load
-from cockpit.catalog.slug import Platform
+from cockpit.catalog.slug import Platform, Slug
+from cockpit.checkpoint.inspect import inspect
+from cockpit.checkpoint.types import Checkpoint, Quantization
 from cockpit.config import Config, load_config
 from cockpit.errors import CockpitError
+from cockpit.launch.new_slug import propose, save
 from cockpit.launch.plan import Facts, context_for, make_plan, toggle_states
 from cockpit.launch.types import LaunchPlan
 from cockpit.rig.engines import choose_engine, command_of, find_engines, probe_engine
-from cockpit.rig.gpus import used_gpu_bytes
-from cockpit.rig.host import first_free_port, port_is_free, port_owner
+from cockpit.rig.facts import read_facts
+from cockpit.rig.gpus import gpu_holders, used_gpu_bytes
+from cockpit.rig.host import first_free_port, port_is_free, port_owner, process_name
+from cockpit.rig.hub import cached_repos, hub_cache
 from cockpit.rig.rig import read_rig
 from cockpit.rig.types import Engine, EngineProblem, Rig
 from cockpit.rules.finding import Finding, ToggleState
@@ -44,6 +49,22 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
 
+class CheckpointAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint that was looked for: neither field is set when its files are not on this machine."""
+
+    checkpoint: Checkpoint | None = None
+    problem: str | None = None
+
+
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint, and what a slug made for it may do on this rig."""
+
+    checkpoint: Checkpoint
+    toggles: dict[str, ToggleState]
+    values: dict[str, Any]
+    findings: tuple[Finding, ...]
+
+
 class InstanceView(msgspec.Struct, frozen=True, kw_only=True):
     """One instance on record and what it is doing."""
 
@@ -54,9 +75,16 @@ class InstanceView(msgspec.Struct, frozen=True, kw_only=True):
 class Session:
     """Facts are read once, when first needed, and kept; ``refresh`` forgets them."""
 
-    def __init__(self, config: Config | None = None, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        config: Config | None = None,
+        environ: Mapping[str, str] | None = None,
+        described_rig: Rig | None = None,
+    ) -> None:
         self.config = load_config() if config is None else config
         self.environ = dict(os.environ if environ is None else environ)
+        self._described_rig = described_rig
+        self._checkpoints: dict[str, CheckpointAnswer] = {}
         self._started: dict[str, Running] = {}
         """Servers that are children of this process: only their parent sees how they end."""
 
@@ -73,8 +101,8 @@ class Session:
 
     @cached_property
     def rig(self) -> Rig:
-        """This machine."""
-        return read_rig()
+        """This machine, or the one that a rig file describes."""
+        return read_rig() if self._described_rig is None else self._described_rig
 
     @cached_property
     def _found_engines(self) -> tuple[list[Engine], list[EngineProblem]]:
@@ -90,8 +118,21 @@ class Session:
         """Places where a vLLM was expected and none can be used."""
         return tuple(self._found_engines[1])
 
+    def checkpoint_of(self, entry: Entry) -> CheckpointAnswer:
+        """What the entry's checkpoint is, where its files are on this machine; read once and kept."""
+        source = entry.model_source
+        if source not in self._checkpoints:
+            here = entry.slug.weights.path is not None or source in cached_repos(hub_cache(self.environ))
+            self._checkpoints[source] = read_checkpoint(source) if here else CheckpointAnswer()
+        return self._checkpoints[source]
+
+    def known_checkpoint(self, entry: Entry) -> CheckpointAnswer:
+        """The same without reading anything: nothing is known until `checkpoint_of` was asked once."""
+        return self._checkpoints.get(entry.model_source, CheckpointAnswer())
+
     def refresh(self) -> None:
-        """Forget the rig, the engines and the catalog, so that they are read again."""
+        """Forget the rig, the engines, the catalog and the checkpoints, so that they are read again."""
+        self._checkpoints.clear()
         for name in ("catalog", "rig", "_found_engines"):
             self.__dict__.pop(name, None)
 
@@ -110,20 +151,26 @@ class Session:
                 raise CockpitError(f"{wanted} has no vllm command in it", fix=fix)
         return choose_engine(self.engines, platform, wanted)
 
-    def facts(self, platform: Platform, wanted_engine: str | None = None) -> Facts:
-        """Everything that planning for ``platform`` reads from the outside.
+    def facts(self, entry: Entry, wanted_engine: str | None = None) -> Facts:
+        """Everything that planning for one slug reads from the outside.
 
         Without an engine the facts say why; with one named that is unusable, raises CockpitError.
         """
         engine, problem = None, None
         try:
-            engine = self.engine_for(platform, wanted_engine)
+            engine = self.engine_for(entry.slug.platform, wanted_engine)
         except CockpitError as error:
             if wanted_engine is not None:
                 raise
             problem = error.title if not error.detail else f"{error.title}: {error.detail}"
+        answer = self.checkpoint_of(entry)
+        here = self._described_rig is None
         return Facts(
             rig=self.rig,
+            checkpoint=answer.checkpoint,
+            checkpoint_problem=answer.problem,
+            host=read_facts(self.environ) if here else None,
+            gpu_holders=_holders() if here and entry.slug.platform == "cuda" else {},
             engine=engine,
             engine_problem=problem,
             environ=self.environ,
@@ -135,7 +182,7 @@ class Session:
     def plan(self, name: str, chosen: Mapping[str, Any], wanted_engine: str | None = None) -> LaunchPlan:
         """The exact command for the slug of that name or alias. Raises CockpitError for an unknown one."""
         entry = self.catalog.get(name)
-        return self.plan_entry(entry, chosen, self.facts(entry.slug.platform, wanted_engine))
+        return self.plan_entry(entry, chosen, self.facts(entry, wanted_engine))
 
     def plan_entry(self, entry: Entry, chosen: Mapping[str, Any], facts: Facts) -> LaunchPlan:
         """The exact command, from facts gathered before; asks the host only about a port that was chosen."""
@@ -144,7 +191,7 @@ class Session:
     def check(self, name: str, chosen: Mapping[str, Any], wanted_engine: str | None = None) -> Check:
         """Every toggle's state and every finding for the slug of that name or alias."""
         entry = self.catalog.get(name)
-        facts = self.facts(entry.slug.platform, wanted_engine)
+        facts = self.facts(entry, wanted_engine)
         ctx = context_for(entry.slug, chosen, facts, self._owner_of(chosen, facts))
         return Check(slug=entry.slug.name, toggles=toggle_states(ctx), values=ctx.values, findings=plan_findings(ctx))
 
@@ -168,7 +215,7 @@ class Session:
 
     def start_entry(self, entry: Entry, chosen: Mapping[str, Any]) -> InstanceRecord:
         """Plan anew, so that a port taken meanwhile is not used, and start."""
-        facts = self.facts(entry.slug.platform)
+        facts = self.facts(entry)
         return self.start(self.plan_entry(entry, chosen, facts)).record
 
     def instances(self) -> tuple[list[InstanceView], list[str]]:
@@ -204,12 +251,66 @@ class Session:
             return result
         return msgspec.structs.replace(result, gpu_bytes_freed=max(0, before - after))
 
+    def inspect(self, source: str) -> Inspection:
+        """A checkpoint by folder, config.json or cached repository, judged through the slug it would get.
+
+        Raises CockpitError when it cannot be read. Findings about this machine's engine are left out.
+        """
+        checkpoint = inspect(source)
+        try:
+            slug, _ = propose(checkpoint, self.rig)
+        except CockpitError:
+            # A format that no slug can declare is judged all the same, as what the files say counts.
+            slug, _ = propose(_unquantized(checkpoint), self.rig)
+        facts = Facts(rig=self.rig, checkpoint=checkpoint, engine=None, environ={}, free_port=FIRST_PORT, cwd="/")
+        ctx = context_for(slug, {}, facts)
+        skipped = ("engine-missing", "gpu-missing", "slug-disagrees", "weights-missing")
+        findings = tuple(finding for finding in plan_findings(ctx) if finding.rule not in skipped)
+        values = {name: value for name, value in ctx.values.items() if name != "port"}
+        return Inspection(checkpoint=checkpoint, toggles=toggle_states(ctx), values=values, findings=findings)
+
+    def new_slug(self, source: str, name: str | None = None) -> tuple[Path, Slug]:
+        """Write a slug for a checkpoint into the user's folder; its file and the slug.
+
+        Raises CockpitError when the checkpoint cannot be read or the slug's name or file is taken.
+        """
+        slug, text = propose(inspect(source), self.rig, name)
+        taken = next((entry for entry in self.catalog.entries if entry.slug.name == slug.name), None)
+        if taken is not None:
+            raise CockpitError(f"{slug.name} is already the name of a slug", str(taken.file), "Give another --name.")
+        file = save(text, slug.name, paths.user_slugs())
+        self.refresh()
+        return file, slug
+
     @staticmethod
     def _owner_of(chosen: Mapping[str, Any], facts: Facts) -> str | None:
         port = chosen.get("port")
         if port is None or port_is_free(chosen.get("host", facts.default_host), port):
             return None
         return port_owner(port) or "another program"
+
+
+def _unquantized(checkpoint: Checkpoint) -> Checkpoint:
+    return msgspec.structs.replace(checkpoint, quantization=Quantization(method="none"))
+
+
+def read_checkpoint(source: str) -> CheckpointAnswer:
+    """Look at a checkpoint whose files should be on this machine."""
+    try:
+        return CheckpointAnswer(checkpoint=inspect(source))
+    except CockpitError as error:
+        return CheckpointAnswer(problem=error.title if not error.detail else f"{error.title}: {error.detail}")
+
+
+def _holders() -> dict[int, str]:
+    """Who holds GPU memory, by GPU: the largest three, with MiB."""
+    found: dict[int, str] = {}
+    for index, by_pid in gpu_holders().items():
+        largest = sorted(by_pid.items(), key=lambda one: -(one[1] or 0))[:3]
+        texts = [f"{process_name(pid)} {(size or 0) // 2**20:,} MiB" for pid, size in largest]
+        if texts:
+            found[index] = ", ".join(texts)
+    return found
 
 
 def _promised_ports() -> set[int]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from cockpit.cli.options import plan_options, verb
+from cockpit.cli.options import plan_options, rig_option, session_of, verb
 from cockpit.cli.output import emit, say, table
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the verb."""
-    plan_options(verb(verbs, "check", "say what a slug may do here, and why not the rest", run))
+    parser = verb(verbs, "check", "say what a slug may do here, and why not the rest", run)
+    plan_options(parser)
+    rig_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -18,9 +20,9 @@ def run(arguments: argparse.Namespace) -> int:
     from cockpit.cli.shapes import finding_json, toggles_json
     from cockpit.launch.plan import parse_settings
     from cockpit.launch.toggles import BY_ID
-    from cockpit.session import Session, describe
+    from cockpit.session import describe
 
-    check = Session().check(arguments.slug, parse_settings(arguments.settings), arguments.engine)
+    check = session_of(arguments).check(arguments.slug, parse_settings(arguments.settings), arguments.engine)
     blocked = any(finding.severity == "block" for finding in check.findings)
     if arguments.json:
         emit(

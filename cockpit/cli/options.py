@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cockpit.session import Session
 
 
 def verb(
@@ -31,3 +35,18 @@ def plan_options(parser: argparse.ArgumentParser) -> None:
         help="set a toggle, e.g. int8=on or max_model_len=131072; may be given several times",
     )
     parser.add_argument("--engine", metavar="ID|PATH", help="the vLLM to use; see `cockpit engines`")
+
+
+def rig_option(parser: argparse.ArgumentParser) -> None:
+    """--rig."""
+    parser.add_argument(
+        "--rig", metavar="FILE|NAME", help="plan for another machine: a rig file, or a name such as 2x3090"
+    )
+
+
+def session_of(arguments: argparse.Namespace) -> Session:
+    """A session for this machine, or for the one that --rig names. Raises CockpitError for a bad --rig."""
+    from cockpit.rig.described import load_rig
+    from cockpit.session import Session
+
+    return Session(described_rig=load_rig(arguments.rig) if arguments.rig else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from cockpit.cli.options import plan_options, verb
+from cockpit.cli.options import plan_options, rig_option, session_of, verb
 from cockpit.cli.output import emit, say, tell
 
 
@@ -12,6 +12,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the verb."""
     parser = verb(verbs, "plan", "show the exact command and environment of a slug", run)
     plan_options(parser)
+    rig_option(parser)
     parser.add_argument("--force", action="store_true", help="pass what only this rig stands against")
 
 
@@ -21,9 +22,9 @@ def run(arguments: argparse.Namespace) -> int:
     from cockpit.launch.plan import parse_settings
     from cockpit.launch.render import shell_command
     from cockpit.rules.plan_rules import refusals
-    from cockpit.session import Session, describe
+    from cockpit.session import describe
 
-    plan = Session().plan(arguments.slug, parse_settings(arguments.settings), arguments.engine)
+    plan = session_of(arguments).plan(arguments.slug, parse_settings(arguments.settings), arguments.engine)
     refused = bool(refusals(plan.findings, arguments.force))
     if arguments.json:
         emit(plan_json(plan))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from cockpit.cli.options import verb
+from cockpit.cli.options import rig_option, session_of, verb
 from cockpit.cli.output import emit, say, table, tell
 from cockpit.units import UNKNOWN, gib, tokens
 
@@ -12,11 +12,17 @@ from cockpit.units import UNKNOWN, gib, tokens
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the verb."""
     parser = verb(verbs, "slugs", "list the slugs, with what each allows", run)
-    parser.add_argument("filter", nargs="*", metavar="FILTER", help="words that must occur in name, model or weights")
+    parser.add_argument(
+        "filter", nargs="*", metavar="FILTER", help="words that must occur; or `new PATH|REPO` to write a slug"
+    )
+    parser.add_argument("--name", metavar="ENGINE/NAME", help="with new: the slug's name")
+    rig_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the catalog. Broken files are listed and hide nothing; exit code 0 all the same."""
+    if arguments.filter[:1] == ["new"]:
+        return _new(arguments)
     from cockpit.cli.shapes import problem_json, slug_json
     from cockpit.launch.plan import Facts, context_for, toggle_states
     from cockpit.rig.types import Rig
@@ -56,4 +62,21 @@ def run(arguments: argparse.Namespace) -> int:
         say("No slug matches; `cockpit slugs` lists them all.")
     for problem in catalog.problems:
         tell(f"✕ {problem.name}: {problem.title}. {problem.detail} {problem.fix}".replace(".  ", ". "))
+    return 0
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    """`cockpit slugs new PATH|REPO`: write a slug for a checkpoint; never overwrites."""
+    from cockpit.errors import CockpitError
+
+    if len(arguments.filter) != 2:
+        raise CockpitError(
+            "slugs new needs one checkpoint", fix="Give a folder, a config.json, or a cached owner/name."
+        )
+    file, slug = session_of(arguments).new_slug(arguments.filter[1], arguments.name)
+    if arguments.json:
+        emit({"name": slug.name, "file": str(file)})
+        return 0
+    say(file.read_text(encoding="utf-8").rstrip())
+    tell(f"written to {file}; `cockpit check {slug.name}` says what it may do.")
     return 0

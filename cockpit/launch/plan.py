@@ -10,13 +10,14 @@ import msgspec
 
 from cockpit.catalog.load import Entry
 from cockpit.catalog.slug import Slug
+from cockpit.checkpoint.types import Checkpoint
 from cockpit.errors import CockpitError
 from cockpit.launch.draft import Draft
 from cockpit.launch.rig_env import apply_rig_env
 from cockpit.launch.toggles import BY_ID, TOGGLES
 from cockpit.launch.types import LaunchPlan
 from cockpit.launch.values import parse_value
-from cockpit.rig.types import Engine, Rig
+from cockpit.rig.types import Engine, HostFacts, Rig
 from cockpit.rules.context import Context
 from cockpit.rules.finding import ToggleState
 from cockpit.rules.plan_rules import plan_findings
@@ -27,6 +28,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What planning reads from the outside, gathered once."""
 
     rig: Rig
+    checkpoint: Checkpoint | None = None
+    """What the checkpoint's files say; None when they are not on this machine."""
+    checkpoint_problem: str | None = None
+    host: HostFacts | None = None
+    gpu_holders: dict[int, str] = {}
     engine: Engine | None
     engine_problem: str | None = None
     environ: dict[str, str]
@@ -71,7 +77,7 @@ def effective_values(slug: Slug, chosen: Mapping[str, Any], facts: Facts) -> dic
     elif "tensor_parallel" in chosen and "gpus" not in chosen and slug.platform != "cpu":
         values["gpus"] = tuple(range(chosen["tensor_parallel"]))
     if values["int8"] == "on" and "int8" not in chosen:
-        ctx = Context(slug=slug, rig=facts.rig, engine=facts.engine, values=values)
+        ctx = Context(slug=slug, checkpoint=facts.checkpoint, rig=facts.rig, engine=facts.engine, values=values)
         if toggle_state("int8", ctx).state == "blocked":
             values["int8"] = "off"
     return values
@@ -81,6 +87,10 @@ def context_for(slug: Slug, chosen: Mapping[str, Any], facts: Facts, port_owner:
     """The facts as rules read them."""
     return Context(
         slug=slug,
+        checkpoint=facts.checkpoint,
+        checkpoint_problem=facts.checkpoint_problem,
+        host=facts.host,
+        gpu_holders=facts.gpu_holders,
         rig=facts.rig,
         engine=facts.engine,
         engine_problem=facts.engine_problem,

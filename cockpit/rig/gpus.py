@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ class GpuSurvey(msgspec.Struct, frozen=True, kw_only=True):
     """Why no GPU can be read, as one sentence; None when NVML works."""
     driver: str | None = None
     """Version of the driver."""
+    driver_cuda: tuple[int, int] | None = None
+    """The newest CUDA that it runs."""
 
 
 def read_gpus() -> GpuSurvey:
@@ -41,9 +44,17 @@ def _survey(nvml: Any) -> GpuSurvey:
     if count is None:
         return GpuSurvey(problem="The NVIDIA driver does not say how many GPUs there are.", driver=driver)
     gpus = [gpu for index in range(count) if (gpu := _read_one(nvml, index)) is not None]
+    cuda = _cuda(nvml)
     if gpus:
-        return GpuSurvey(gpus=tuple(gpus), driver=driver)
-    return GpuSurvey(problem="The NVIDIA driver is loaded, but no GPU can be read.", driver=driver)
+        return GpuSurvey(gpus=tuple(gpus), driver=driver, driver_cuda=cuda)
+    problem = "The NVIDIA driver is loaded, but no GPU can be read."
+    return GpuSurvey(problem=problem, driver=driver, driver_cuda=cuda)
+
+
+def _cuda(nvml: Any) -> tuple[int, int] | None:
+    """The newest CUDA that the driver runs: NVML gives 13.0 as 13000."""
+    number = _ask(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)
+    return None if not number else (int(number) // 1000, int(number) % 1000 // 10)
 
 
 def _read_one(nvml: Any, index: int) -> Gpu | None:
@@ -101,3 +112,32 @@ def _text(value: Any) -> str | None:
 def _problem(error: Exception) -> str:
     """Why NVML would not start, as one sentence."""
     return f"no NVIDIA driver: {str(error).rstrip('.')}."
+
+
+def gpu_holders() -> dict[int, dict[int, int | None]]:
+    """Bytes by pid for each GPU index, as far as NVML says; a None is a size that it hides. Empty without a driver.
+
+    In a container the pids are the host's, or there are none.
+    """
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return {}
+    try:
+        return {index: _holders(pynvml, index) for index in range(_ask(pynvml, pynvml.nvmlDeviceGetCount) or 0)}
+    finally:
+        _ask(pynvml, pynvml.nvmlShutdown)
+
+
+def _holders(nvml: Any, index: int) -> dict[int, int | None]:
+    """Bytes by pid on one GPU."""
+    handle = _ask(nvml, lambda: nvml.nvmlDeviceGetHandleByIndex(index))
+    if handle is None:
+        return {}
+    found: dict[int, int | None] = {}
+    for question in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses):
+        # A process in both lists holds the same memory in both.
+        found.update({one.pid: one.usedGpuMemory for one in _ask(nvml, partial(question, handle)) or ()})
+    return found

@@ -83,11 +83,11 @@ def port_owner(port: int) -> str | None:
 
     for connection in psutil.net_connections(kind="tcp"):
         if connection.laddr and connection.laddr.port == port and connection.status == psutil.CONN_LISTEN:
-            return _process_name(connection.pid)
+            return process_name(connection.pid)
     return None
 
 
-def _process_name(pid: int | None) -> str | None:
+def process_name(pid: int | None) -> str | None:
     """``name (pid N)`` of a process, or what of it can be seen."""
     import psutil
 

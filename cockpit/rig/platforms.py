@@ -50,3 +50,18 @@ def platform_of(distributions: Mapping[str, str]) -> BuildPlatform:
     if from_torch:
         return from_torch
     return "cuda" if any(name.startswith("nvidia-cu") for name in distributions) else "unknown"
+
+
+def cuda_of(distributions: Mapping[str, str]) -> tuple[int, int] | None:
+    """The CUDA version that an engine's torch was built with, e.g. (13, 0); None when nothing beside it says so.
+
+    torch's local version says it (``2.11.0+cu128``), and so does the version of the runtime library that it needs.
+    """
+    torch = re.search(r"\+cu(\d{2})(\d)$", distributions.get("torch", ""))
+    if torch:
+        return int(torch[1]), int(torch[2])
+    for name in ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"):
+        runtime = re.match(r"(\d+)\.(\d+)", distributions.get(name, ""))
+        if runtime:
+            return int(runtime[1]), int(runtime[2])
+    return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from pathlib import Path
 
 import msgspec
@@ -12,10 +11,11 @@ from cockpit import paths
 from cockpit.errors import CockpitError
 from cockpit.rig.run import Outcome, run_bounded
 from cockpit.rig.shebang import python_of
+from cockpit.rig.stamps import Stamp, file_name, stamps_of, unchanged
 
 _SCRIPT = Path(__file__).with_name("probe_script.py")
 _TIMEOUT_SECONDS = 20.0
-_FORMAT = 1
+_FORMAT = 2
 _FIX = "Name a vllm command, or the virtual environment it is installed in."
 
 
@@ -29,6 +29,14 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     distributions: dict[str, str] = {}
     wna16_bits: tuple[int, ...] | None = None
     wna16_zero_point_bits: tuple[int, ...] | None = None
+    moe_packed_widths: tuple[int, ...] | None = None
+    quantized_embedding: bool | None = None
+    autoround_int8: bool | None = None
+    models: tuple[str, ...] | None = None
+    quantization_methods: tuple[str, ...] | None = None
+    kv_cache_dtypes: tuple[str, ...] | None = None
+    min_capabilities: dict[str, int] | None = None
+    python_headers: bool | None = None
     watch: tuple[str, ...] = ()
     """Files and folders whose change makes this answer stale."""
 
@@ -46,7 +54,7 @@ class _Cached(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     python: str
     probe: Probe
-    stamps: dict[str, tuple[int, int]]
+    stamps: dict[str, Stamp]
 
 
 def probe_command(command: Path) -> Probed:
@@ -105,17 +113,7 @@ def _reason(python: Path, outcome: Outcome) -> str:
 
 def _cache_file(command: Path) -> Path:
     """Where the probe of ``command`` is remembered."""
-    digest = hashlib.sha256(str(command).encode("utf-8", "surrogateescape")).hexdigest()[:24]
-    return paths.cache_home() / "engines" / f"{digest}.json"
-
-
-def _stamp(path: str) -> tuple[int, int]:
-    """Modification time in ns and size; (0, 0) when it is not there."""
-    try:
-        status = Path(path).stat()
-    except OSError:
-        return (0, 0)
-    return (status.st_mtime_ns, status.st_size)
+    return paths.cache_home() / "engines" / file_name(str(command))
 
 
 def _recall(command: Path) -> Probed | None:
@@ -126,9 +124,7 @@ def _recall(command: Path) -> Probed | None:
         return None
     if cached.command != str(command) or cached.probe.format != _FORMAT or cached.probe.package is None:
         return None
-    if any(_stamp(path) != stamp for path, stamp in cached.stamps.items()):
-        return None
-    return Probed(python=cached.python, probe=cached.probe)
+    return Probed(python=cached.python, probe=cached.probe) if unchanged(cached.stamps) else None
 
 
 def _remember(command: Path, probed: Probed) -> None:
@@ -144,7 +140,7 @@ def _remember(command: Path, probed: Probed) -> None:
         command=str(command),
         python=probed.python,
         probe=probed.probe,
-        stamps={path: _stamp(path) for path in sorted(watched)},
+        stamps=stamps_of(watched),
     )
     with contextlib.suppress(OSError, CockpitError, UnicodeEncodeError):
         target = _cache_file(command)

@@ -10,13 +10,22 @@ import ast
 import json
 import site
 import sys
-from collections.abc import Iterator
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-FORMAT = 1
-WNA16 = "model_executor/layers/quantization/compressed_tensors/schemes/compressed_tensors_wNa16.py"
+FORMAT = 2
+QUANTIZATION = "model_executor/layers/quantization"
+KERNELS = "model_executor/kernels/linear/mixed_precision"
+COMPRESSED = f"{QUANTIZATION}/compressed_tensors"
+WNA16 = f"{COMPRESSED}/schemes/compressed_tensors_wNa16.py"
+MOE_WNA16 = ("compressed_tensors_moe_wna16.py", "compressed_tensors_moe_wna16_marlin.py")
+AUTOROUND = f"{QUANTIZATION}/inc/schemes/inc_wna16_linear.py"
+EMBEDDING_USERS = ("model_executor/models/qwen3_5.py", "model_executor/models/qwen3_5_mtp.py")
+REGISTRY = "model_executor/models/registry.py"
+CACHE_CONFIG = "config/cache.py"
 BITS_MAP = "WNA16_SUPPORTED_TYPES_MAP"
 ZERO_POINT_BITS_MAP = "WNA16_ZP_SUPPORTED_TYPES_MAP"
 DISTRIBUTIONS = (
@@ -58,18 +67,47 @@ def installed() -> tuple[dict[str, str], list[str]]:
     return versions, folders
 
 
-def assignments(source: Path) -> dict[str, ast.expr]:
-    """Value nodes of the top-level assignments of one source file, by name; none when it cannot be read."""
-    try:
-        tree = ast.parse(source.read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return {}
-    return {target.id: value for target, value in _pairs(tree) if isinstance(target, ast.Name)}
+class Package:
+    """The source files of one vllm package, each read and parsed at most once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.read: dict[str, ast.Module | None] = {}
+        """Every file that was asked for, by its place in the package; None when it cannot be read."""
+
+    def tree(self, place: str) -> ast.Module | None:
+        """The syntax tree of one file, or None."""
+        if place not in self.read:
+            try:
+                self.read[place] = ast.parse((self.folder / place).read_text(encoding="utf-8"))
+            except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+                self.read[place] = None
+        return self.read[place]
+
+    def assignments(self, place: str) -> dict[str, ast.expr]:
+        """Value nodes of the assignments anywhere in one file, by name, the outermost first."""
+        tree = self.tree(place)
+        found: dict[str, ast.expr] = {}
+        for target, value in _pairs(ast.walk(tree) if tree else ()):
+            if isinstance(target, ast.Name):
+                found.setdefault(target.id, value)
+        return found
+
+    def files_with(self, folder: str, texts: Iterable[str]) -> Iterator[str]:
+        """Places of the modules in ``folder`` and one level below it that hold one of ``texts``."""
+        wanted = tuple(texts)
+        for file in sorted([*(self.folder / folder).glob("*.py"), *(self.folder / folder).glob("*/*.py")]):
+            try:
+                source = file.read_text(encoding="utf-8")
+            except (OSError, ValueError):
+                continue
+            if any(text in source for text in wanted):
+                yield file.relative_to(self.folder).as_posix()
 
 
-def _pairs(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Each top-level target with its value, for plain, chained and annotated assignments."""
-    for node in tree.body:
+def _pairs(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Each target with its value, for plain, chained and annotated assignments among ``nodes``."""
+    for node in nodes:
         if isinstance(node, ast.Assign):
             yield from ((target, node.value) for target in node.targets)
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
@@ -84,14 +122,174 @@ def integer_keys(value: ast.expr | None) -> list[int] | None:
     return sorted(keys) if keys and len(keys) == len(value.keys) else None
 
 
-def module_version(folder: Path) -> str | None:
+def words(value: ast.expr | None) -> list[str] | None:
+    """The strings of ``Literal["a", "b"]`` or of a list or tuple display, in their order, or None."""
+    inner = value.slice if isinstance(value, ast.Subscript) else value
+    parts = inner.elts if isinstance(inner, (ast.Tuple, ast.List)) else [inner]
+    found = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    return found if found and len(found) == len(parts) else None
+
+
+def string_keys(value: ast.expr | None, named: Mapping[str, ast.expr], depth: int = 0) -> list[str] | None:
+    """The keys of a dict display of strings, with those of the dicts that it spreads (``**NAME``), or None."""
+    if not isinstance(value, ast.Dict) or depth > 3:
+        return None
+    found: list[str] = []
+    for key, inner in zip(value.keys, value.values):  # noqa: B905 - strict= needs 3.10
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            found.append(key.value)
+            continue
+        source = _spread(inner) if key is None else None
+        spread = string_keys(named.get(source), named, depth + 1) if source else None
+        if spread is None:
+            return None
+        found += spread
+    return found
+
+
+def _spread(value: ast.expr) -> str | None:
+    """The dict whose keys ``**value`` takes: NAME itself, or NAME.items() through a comprehension's filter."""
+    if isinstance(value, ast.DictComp) and isinstance(value.key, ast.Name):
+        call = value.generators[0].iter
+        value = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else call
+    return value.id if isinstance(value, ast.Name) else None
+
+
+def architectures(package: Package) -> list[str] | None:
+    """Model architectures of the registry, or None."""
+    named = package.assignments(REGISTRY)
+    found = string_keys(named.get("_VLLM_MODELS"), named)
+    return sorted(set(found)) if found else None
+
+
+def _class_capability(node: ast.ClassDef) -> int | None:
+    """What the class's own get_min_capability returns, when that is nothing but a figure."""
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef) and item.name == "get_min_capability":
+            last = item.body[-1]
+            if len([part for part in item.body if not isinstance(part, ast.Expr)]) == 1 and isinstance(
+                last, ast.Return
+            ):
+                value = last.value
+                return value.value if isinstance(value, ast.Constant) and type(value.value) is int else None
+    return None
+
+
+def _capabilities(package: Package, folder: str, texts: Iterable[str]) -> dict[str, int]:
+    """Class name → minimum compute capability (75 is 7.5), its own or a base's, in files with one of ``texts``."""
+    classes: dict[str, ast.ClassDef] = {}
+    for place in package.files_with(folder, texts):
+        tree = package.tree(place)
+        for node in tree.body if tree else ():
+            if isinstance(node, ast.ClassDef):
+                classes[node.name] = node
+
+    def look_up(name: str, depth: int = 0) -> int | None:
+        node = classes.get(name)
+        if node is None or depth > 5:
+            return None
+        if any(isinstance(item, ast.FunctionDef) and item.name == "get_min_capability" for item in node.body):
+            return _class_capability(node)
+        inherited = (look_up(base.id, depth + 1) for base in node.bases if isinstance(base, ast.Name))
+        return next((figure for figure in inherited if figure is not None), None)
+
+    return {name: figure for name in classes if (figure := look_up(name)) is not None}
+
+
+def min_capabilities(package: Package) -> dict[str, int] | None:
+    """Minimum compute capability by quantization method, and by class name for the WNA16 linear kernels."""
+    methods = package.assignments(f"{QUANTIZATION}/__init__.py").get("method_to_config")
+    pairs = zip(methods.keys, methods.values) if isinstance(methods, ast.Dict) else ()  # noqa: B905
+    classes = {
+        key.value: value.id
+        for key, value in pairs
+        if isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(value, ast.Name)
+    }
+    by_class = _capabilities(package, QUANTIZATION, {f"class {name}(" for name in classes.values()})
+    found = {method: by_class[name] for method, name in classes.items() if name in by_class}
+    kernels = _capabilities(package, KERNELS, ("get_min_capability",)).items()
+    found.update({name: figure for name, figure in kernels if name.endswith("LinearKernel")})
+    return found or None
+
+
+def quantized_embedding(package: Package) -> bool | None:
+    """Whether every token embedding of Qwen3.5 and of its MTP draft is built with a quantization config."""
+    passed: list[bool] = []
+    for place in EMBEDDING_USERS:
+        tree = package.tree(place)
+        calls = [
+            node
+            for node in (ast.walk(tree) if tree else ())
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            if node.func.id == "VocabParallelEmbedding"
+        ]
+        if not calls:
+            return None
+        passed += [any(word.arg == "quant_config" for word in call.keywords) for call in calls]
+    return all(passed)
+
+
+def autoround_int8(package: Package) -> bool | None:
+    """Whether the linear scheme of AutoRound's packed integers hands an input dtype on to Marlin."""
+    tree = package.tree(AUTOROUND)
+    if tree is None:
+        return None
+    for node in ast.walk(tree):
+        name = getattr(node, "attr", None) or getattr(node, "arg", None) or getattr(node, "id", None)
+        if name in ("input_dtype", "get_marlin_input_dtype"):
+            return True
+    return False
+
+
+def moe_packed_widths(package: Package, bits: list[int] | None) -> list[int] | None:
+    """Widths that compressed-tensors experts may have: all of ``bits``, or 4 and 8 while 32 // bits packs them."""
+    factors = []
+    for name in MOE_WNA16:
+        tree = package.tree(f"{COMPRESSED}/compressed_tensors_moe/{name}")
+        for target, value in _pairs(ast.walk(tree) if tree else ()):
+            if isinstance(target, ast.Attribute) and target.attr == "packed_factor":
+                factors.append(value)
+    if not factors or bits is None:
+        return None
+    if all(isinstance(value, ast.Call) and getattr(value.func, "id", "") == "Fraction" for value in factors):
+        return bits
+    if any(isinstance(value, ast.BinOp) and isinstance(value.op, ast.FloorDiv) for value in factors):
+        return [width for width in bits if width in (4, 8)]
+    return None
+
+
+def module_version(package: Package) -> str | None:
     """The version that the package's own _version.py states, or None."""
-    found = assignments(folder / "_version.py")
+    found = package.assignments("_version.py")
     for name in ("__version__", "version"):
         value = found.get(name)
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             return value.value
     return None
+
+
+def python_headers() -> bool:
+    """Whether Python.h is there, which Triton's compiler needs."""
+    folder = sysconfig.get_path("include")
+    return bool(folder) and Path(folder, "Python.h").is_file()
+
+
+def source_facts(package: Package) -> dict[str, Any]:
+    """Everything that is read from the package's source files."""
+    maps = package.assignments(WNA16)
+    bits = integer_keys(maps.get(BITS_MAP))
+    return {
+        "module_version": module_version(package),
+        "wna16_bits": bits,
+        "wna16_zero_point_bits": integer_keys(maps.get(ZERO_POINT_BITS_MAP)),
+        "moe_packed_widths": moe_packed_widths(package, bits),
+        "quantized_embedding": quantized_embedding(package),
+        "autoround_int8": autoround_int8(package),
+        "models": architectures(package),
+        "quantization_methods": words(package.assignments(f"{QUANTIZATION}/__init__.py").get("QuantizationMethods")),
+        "kv_cache_dtypes": words(package.assignments(CACHE_CONFIG).get("CacheDType")),
+        "min_capabilities": min_capabilities(package),
+    }
 
 
 def describe() -> dict[str, Any]:
@@ -101,17 +299,17 @@ def describe() -> dict[str, Any]:
     if folder is None:
         return {"format": FORMAT, "prefix": sys.prefix, "package": None}
     versions, homes = installed()
-    maps = assignments(folder / WNA16)
-    watch = {str(place) for place in (folder, folder.parent, folder / WNA16, folder / "_version.py")}
+    package = Package(folder)
+    facts = source_facts(package)
+    watch = {str(place) for place in (folder, folder.parent, *(folder / place for place in package.read))}
     return {
         "format": FORMAT,
         "prefix": sys.prefix,
         "package": str(folder),
-        "module_version": module_version(folder),
         "distributions": versions,
-        "wna16_bits": integer_keys(maps.get(BITS_MAP)),
-        "wna16_zero_point_bits": integer_keys(maps.get(ZERO_POINT_BITS_MAP)),
+        "python_headers": python_headers(),
         "watch": sorted(watch.union(homes)),
+        **facts,
     }
 
 

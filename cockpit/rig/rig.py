@@ -15,6 +15,7 @@ def read_rig() -> Rig:
         gpus=survey.gpus,
         gpu_problem=survey.problem,
         driver=survey.driver,
+        driver_cuda=survey.driver_cuda,
         memory_total_bytes=host.memory_total_bytes,
         memory_available_bytes=host.memory_available_bytes,
         cpu_count=host.cpu_count,

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from cockpit.catalog.slug import Slug
+from cockpit.checkpoint.types import Checkpoint
 from cockpit.rig.types import Engine, HostFacts, Rig
 
 
@@ -14,12 +15,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """One plan in the making."""
 
     slug: Slug
+    checkpoint: Checkpoint | None = None
+    """What the checkpoint's own files say; None when they are not on this machine: the slug's word counts then."""
+    checkpoint_problem: str | None = None
+    """Why files that are there cannot be read, as one sentence."""
     rig: Rig
     engine: Engine | None = None
     engine_problem: str | None = None
     """Why there is no engine, as one sentence with its fix."""
     host: HostFacts | None = None
     """Facts of this host for the rules of host.py; None when they were not gathered."""
+    gpu_holders: dict[int, str] = {}
+    """GPU index → who holds its memory, as text; only GPUs that somebody holds."""
     values: dict[str, Any] = {}
     """Toggle id → value."""
     chosen: frozenset[str] = frozenset()

@@ -6,6 +6,7 @@ Source: vLLM's Marlin call sites. Everything but symmetric 4-bit integer weights
 from __future__ import annotations
 
 from cockpit.catalog.slug import Weights
+from cockpit.checkpoint.types import Checkpoint, Quantization
 from cockpit.rules.context import Context
 from cockpit.rules.finding import OFFERED, ToggleState
 
@@ -30,7 +31,7 @@ def _auto_round(weights: Weights) -> ToggleState:
         return _blocked(_EIGHT_BIT)
     if not widths:
         return _blocked(
-            "the slug does not say how wide its weights are",
+            "nothing says how wide its weights are",
             "Write `bits: 4` under weights if all of them are 4-bit.",
         )
     if widths != {4}:
@@ -39,7 +40,7 @@ def _auto_round(weights: Weights) -> ToggleState:
         return _blocked("asymmetric weights: one layer with zero points is enough to corrupt the output")
     if weights.symmetric is None:
         return _blocked(
-            "the slug does not say that its weights are symmetric, and asymmetric ones would corrupt the output",
+            "nothing says that its weights are symmetric, and asymmetric ones would corrupt the output",
             "Write `symmetric: true` under weights if the checkpoint's config.json says so.",
         )
     if weights.group_size is not None and weights.group_size not in _GROUPS:
@@ -71,7 +72,7 @@ def _other_widths(widths: set[int]) -> str:
         )
     if 8 in widths:
         reasons.append("the 8-bit layers refuse it")
-    return ", and ".join(reasons) or "the slug does not say how wide its weights are"
+    return ", and ".join(reasons) or "nothing says how wide its weights are"
 
 
 def weights_state(weights: Weights) -> ToggleState:
@@ -91,6 +92,79 @@ def weights_state(weights: Weights) -> ToggleState:
             return _blocked(f"{weights.label} is a 4-bit float format: it cannot widen to int8 without loss")
         case "bf16" | "fp16":
             return _blocked(f"{weights.label}: nothing is quantized, so there is no Marlin layer to switch")
+
+
+def checkpoint_state(checkpoint: Checkpoint) -> ToggleState:
+    """What the checkpoint's own files allow; every linear layer must qualify, one that does not blocks it."""
+    quantization = checkpoint.quantization
+    match quantization.method:
+        case "auto-round":
+            return _auto_round_files(checkpoint)
+        case "compressed-tensors" | "gptq":
+            name = "compressed-tensors" if quantization.method == "compressed-tensors" else "GPTQ"
+            kinds = {scheme.kind for scheme, _ in quantization.schemes}
+            if "float" in kinds:
+                return _blocked(_float_reason(min(quantization.widths, default=8)))
+            weights = Weights(format=quantization.method, path=checkpoint.source, widths=sorted(quantization.widths))
+            return _packed_integers(weights, name)
+        case "none":
+            name = {"bfloat16": "BF16", "float16": "FP16"}.get(checkpoint.dtype, checkpoint.dtype)
+            return _blocked(f"{name}: nothing is quantized, so there is no Marlin layer to switch")
+        case "awq":
+            return _blocked("AWQ is asymmetric 4-bit: int8 activations need symmetric weights")
+        case "fp8":
+            return _blocked(_float_reason(8))
+        case "nvfp4" | "mxfp4":
+            return _blocked(_float_reason(4))
+        case _:
+            method = quantization.declared_method or quantization.method
+            return _blocked(f"{method} weights are not read by the Marlin kernel that has the switch")
+
+
+def _float_reason(bits: int) -> str:
+    if bits > 4:
+        return "FP8 weights are 8-bit already: vLLM says that Marlin W8A8 is not supported"
+    return "the weights are a 4-bit float format: it cannot widen to int8 without loss"
+
+
+def _auto_round_files(checkpoint: Checkpoint) -> ToggleState:
+    quantization = checkpoint.quantization
+    schemes = [scheme for scheme, _ in quantization.schemes]
+    floats = [scheme.bits for scheme in schemes if scheme.kind == "float"]
+    if floats:
+        return _blocked(_float_reason(min(floats)))
+    if quantization.mismatched_modules:
+        return _blocked(
+            f"{quantization.mismatched_modules} layers are stored otherwise than config.json says",
+            "Take the checkpoint from its source again.",
+        )
+    widths = sorted({scheme.bits for scheme in schemes} | _packed_head(quantization))
+    groups = {scheme.group_size for scheme in schemes}
+    facts = Weights(
+        format="auto-round",
+        path=checkpoint.source,
+        moe=checkpoint.moe,
+        widths=widths,
+        # One layer that is asymmetric, or does not say, decides for all.
+        symmetric=_all_symmetric([scheme.symmetric for scheme in schemes]),
+        group_size=groups.pop() if len(groups) == 1 else None,
+    )
+    state = _auto_round(facts)
+    odd = sorted(str(size) for size in {scheme.group_size for scheme in schemes} if size not in _GROUPS)
+    if state.state == "offered" and odd:
+        return _blocked(f"group size {', '.join(odd)}: Marlin takes int8 activations with 32, 64 or 128 only")
+    return state
+
+
+def _packed_head(quantization: Quantization) -> set[int]:
+    """A quantized lm_head runs through the same kernel as the layers."""
+    return {quantization.lm_head_bits} if quantization.lm_head_bits not in (None, 16, 32) else set()
+
+
+def _all_symmetric(said: list[bool | None]) -> bool | None:
+    if False in said:
+        return False
+    return None if None in said or not said else True
 
 
 def _rig_state(ctx: Context) -> ToggleState:
@@ -115,7 +189,7 @@ def _rig_state(ctx: Context) -> ToggleState:
 
 def int8_state(ctx: Context) -> ToggleState:
     """State of the int8 toggle: the checkpoint decides first, then the build, then the GPUs."""
-    state = weights_state(ctx.slug.weights)
+    state = weights_state(ctx.slug.weights) if ctx.checkpoint is None else checkpoint_state(ctx.checkpoint)
     if state.state == "blocked":
         return state
     if ctx.slug.platform == "cpu":

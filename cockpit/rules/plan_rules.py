@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from cockpit.rules import parallel, weights
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
 from cockpit.rules.toggles import toggle_state
-from cockpit.units import tokens
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -16,10 +16,13 @@ def _engine(ctx: Context) -> Iterator[Finding]:
     if ctx.engine is None:
         yield Finding(
             rule="engine-missing",
-            severity="block",
+            # A described rig is another machine: which vLLM it has is not known here.
+            severity="note" if ctx.rig.described else "block",
             subject="engine",
             message=ctx.engine_problem or f"no vLLM for {ctx.slug.platform} was found",
-            fix=f"`cockpit engines install {'cpu' if ctx.slug.platform == 'cpu' else 'VERSION'}` makes one.",
+            fix=""
+            if ctx.rig.described
+            else f"`cockpit engines install {'cpu' if ctx.slug.platform == 'cpu' else 'VERSION'}` makes one.",
             level="usage",
         )
 
@@ -69,19 +72,6 @@ def _port(ctx: Context) -> Iterator[Finding]:
             message=f"port {ctx.values.get('port')} is taken by {ctx.port_owner}",
             fix="Set another port, or none to take the first free one from 8000.",
             level="usage",
-        )
-
-
-def _context(ctx: Context) -> Iterator[Finding]:
-    native = ctx.slug.weights.native_max_model_len
-    length = ctx.values.get("max_model_len")
-    if native is not None and length is not None and length > native:
-        yield Finding(
-            rule="context-native",
-            severity="block",
-            subject="max_model_len",
-            message=f"context {tokens(length)} is longer than the model's own {tokens(native)} tokens",
-            fix=f"Set max_model_len={native} or less.",
         )
 
 
@@ -151,11 +141,12 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     _engine,
     _gpus,
     _port,
-    _context,
     _exposure,
     _blocked_choices,
     _int8,
     _int8_default_off,
+    *weights.RULES,
+    *parallel.RULES,
 )
 
 

@@ -19,8 +19,16 @@ def _gpu_only(what: str) -> Callable[[Context], ToggleState]:
 
 
 def _speculative(ctx: Context) -> ToggleState:
-    if ctx.slug.speculative is not None or ctx.slug.weights.mtp:
+    has_head = ctx.slug.weights.mtp if ctx.checkpoint is None else ctx.checkpoint.mtp_layers > 0
+    spec = ctx.slug.speculative
+    if has_head or (spec is not None and (spec.method != "mtp" or ctx.checkpoint is None)):
         return OFFERED
+    if spec is not None:
+        return ToggleState(
+            state="blocked",
+            reason="the slug drafts with MTP, and the checkpoint has no MTP head",
+            fix="Take `speculative` out of the slug, or use a checkpoint that has kept its head.",
+        )
     return ToggleState(
         state="blocked",
         reason="the slug names no draft and its checkpoint declares no MTP head",
@@ -29,7 +37,7 @@ def _speculative(ctx: Context) -> ToggleState:
 
 
 def _vision(ctx: Context) -> ToggleState:
-    if ctx.slug.weights.vision:
+    if ctx.slug.weights.vision if ctx.checkpoint is None else ctx.checkpoint.vision:
         return OFFERED
     return ToggleState(state="blocked", reason="the checkpoint has no vision tower", fix="Leave it as it is.")
 

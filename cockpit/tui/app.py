@@ -105,6 +105,8 @@ class CockpitApp(App[None]):
         if again:
             self.session.refresh()
         rig, engines = self.session.rig, self.session.engines
+        for entry in self.session.catalog.entries:
+            self.session.checkpoint_of(entry)
         self.call_from_thread(self._have_facts, rig, engines)
 
     def _have_facts(self, rig: Rig, engines: tuple[Engine, ...]) -> None:
@@ -112,10 +114,19 @@ class CockpitApp(App[None]):
         if isinstance(self.screen, CatalogScreen):
             self.screen.rebuild()
 
-    def display_facts(self) -> Facts:
+    def display_facts(self, entry: Entry) -> Facts:
         """What is known without waiting, for drawing; never for launching."""
-        engine = self.engines[0] if self.engines else None
-        return Facts(rig=self.rig or Rig(), engine=engine, environ={}, free_port=8000, cwd="/")
+        suitable = [engine for engine in self.engines or () if engine.platform == entry.slug.platform]
+        answer = self.session.known_checkpoint(entry)
+        return Facts(
+            rig=self.rig or Rig(),
+            checkpoint=answer.checkpoint,
+            checkpoint_problem=answer.problem,
+            engine=suitable[0] if suitable else None,
+            environ={},
+            free_port=8000,
+            cwd="/",
+        )
 
     # Instances
 

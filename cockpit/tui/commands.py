@@ -35,6 +35,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("catalog.open", "catalog", "enter", "open", "open", "The serve card, or the running instance.", False),
     Command("catalog.filter", "catalog", "slash", "filter", "filter", "Type words; every one must occur."),
     Command("catalog.sort", "catalog", "s", "sort", "sort", "Sort by name, size or context."),
+    Command("catalog.new", "catalog", "n", "new", "new", "Write a slug for a checkpoint folder or repository."),
     Command("catalog.edit", "catalog", "e", "edit", "edit", "Open the slug's file in $EDITOR."),
     Command("catalog.refresh", "catalog", "r", "refresh_facts", "reload", "Read slugs, GPUs and engines again."),
     Command("catalog.stop", "catalog", "K", "stop", "stop", "Stop the selected slug's server.", footer=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -44,6 +45,8 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    # Far from 8000: a real vLLM may be loading there, which binds its port long before it listens.
+    monkeypatch.setattr("cockpit.session.FIRST_PORT", 20_000 + os.getpid() % 10_000)
     for name in ("NO_COLOR", "VLLM_API_KEY", "VLLM_MARLIN_INPUT_DTYPE", "EDITOR", "VISUAL"):
         monkeypatch.delenv(name, raising=False)
     yield tmp_path

@@ -73,7 +73,7 @@ class CardScreen(CockpitScreen):
         run_in_thread(self, self._gather, "facts", self.cockpit.warn, exclusive=True)
 
     def _gather(self) -> None:
-        facts = self.cockpit.session.facts(self.entry.slug.platform)
+        facts = self.cockpit.session.facts(self.entry)
         self.app.call_from_thread(self._have_facts, facts)
 
     def _have_facts(self, facts: Facts) -> None:

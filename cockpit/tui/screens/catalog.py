@@ -27,7 +27,9 @@ from cockpit.tui.commands import bindings
 from cockpit.tui.content import cell_content, row_content, rows_content
 from cockpit.tui.editor import edit, editor_words
 from cockpit.tui.screens.base import CockpitScreen
+from cockpit.tui.screens.dialogs import new_slug_question
 from cockpit.tui.widgets.menu_table import MenuTable
+from cockpit.tui.workers import run_in_thread
 
 
 class CatalogScreen(CockpitScreen):
@@ -69,15 +71,15 @@ class CatalogScreen(CockpitScreen):
         """The catalog's files may have changed meanwhile."""
         self._table.focus()
 
-    def _facts(self) -> Facts:
+    def _facts(self, entry: Entry) -> Facts:
         """What is known so far, for the int8 column and the detail pane; never blocks."""
-        return self.cockpit.display_facts()
+        return self.cockpit.display_facts(entry)
 
     def _row(self, item: Entry | Problem, columns: list[tuple[str, str, int]]) -> list[Content]:
         if isinstance(item, Problem):
             texts = problem_cells(item)
         else:
-            ctx = context_for(item.slug, {}, self._facts())
+            ctx = context_for(item.slug, {}, self._facts(item))
             int8 = toggle_states(ctx)["int8"]
             texts = cells(item, self.cockpit.state_of(item.slug.name), (int8, ctx.values["int8"]))
         return [cell_content(_fit(texts[key][0], width) + " ", texts[key][1]) for key, _, width in columns]
@@ -129,7 +131,7 @@ class CatalogScreen(CockpitScreen):
             detail.update(row_content([(f" {item.title}. {item.detail} {item.fix}", "")]))
         else:
             title.update(row_content([(f"── {item.slug.name} ", "title"), ("─" * self.size.width, "dim")]))
-            ctx = context_for(item.slug, {}, self._facts())
+            ctx = context_for(item.slug, {}, self._facts(item))
             detail.update(rows_content(detail_rows(item, toggle_states(ctx), ctx)))
 
     @on(Input.Changed, "#filter")
@@ -181,6 +183,27 @@ class CatalogScreen(CockpitScreen):
         item = self.marked()
         if isinstance(item, Entry):
             self.cockpit.ask_stop_slug(item.slug.name)
+
+    def action_new(self) -> None:
+        """A slug for a checkpoint; the new row is marked."""
+        self.app.push_screen(new_slug_question(), self._new_answered)
+
+    def _new_answered(self, source: str | None) -> None:
+        if source is not None:
+            run_in_thread(self, lambda: self._write_slug(source), "new", self.cockpit.warn)
+
+    def _write_slug(self, source: str) -> None:
+        """In a thread: reading headers of a large checkpoint takes a moment."""
+        file, slug = self.cockpit.session.new_slug(source)
+        self.app.call_from_thread(self._slug_written, slug.name, str(file))
+
+    def _slug_written(self, name: str, file: str) -> None:
+        self.query_one("#filter", Input).value = ""
+        self.rebuild()
+        if name in self._shown:
+            self._table.move_cursor(row=self._table.get_row_index(name))
+        self.cockpit.inform(f"{name} is written to {file}; e opens it")
+        self.cockpit.gather_facts()
 
     def action_edit(self) -> None:
         """The marked file in the user's editor, with the screen set aside."""

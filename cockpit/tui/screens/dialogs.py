@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import Button, Static
+from textual.widgets import Button, Input, Static
 
 from cockpit.tui.commands import commands_for, key_text
 from cockpit.tui.content import Row, rows_content
@@ -57,6 +57,38 @@ class Question(ModalScreen[str | None]):
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """A click, or Enter on the marked answer."""
         self.dismiss((event.button.id or "").removeprefix("answer-") or None)
+
+
+class TextQuestion(ModalScreen[str | None]):
+    """A question with a line to type; Escape is None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "leave", show=False)]
+
+    def __init__(self, title: str, body: str, placeholder: str) -> None:
+        super().__init__()
+        self._title = title
+        self._body = body
+        self._placeholder = placeholder
+
+    def compose(self) -> ComposeResult:
+        """The question and its line."""
+        with Vertical(id="question"):
+            yield Static(self._title, id="question-title", markup=False)
+            yield Static(self._body, id="question-body", markup=False)
+            yield Input(placeholder=self._placeholder, id="question-text")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter answers; an empty line is no answer."""
+        self.dismiss(event.value.strip() or None)
+
+
+def new_slug_question() -> TextQuestion:
+    """Which checkpoint?"""
+    return TextQuestion(
+        "A slug for a checkpoint",
+        "Its folder, its config.json, or a repository in the Hugging Face cache.\n↵ writes the slug · esc leaves",
+        "/models/… or owner/name",
+    )
 
 
 def quit_question(names: list[str]) -> Question:

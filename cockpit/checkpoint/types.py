@@ -1,0 +1,123 @@
+"""A checkpoint as its own files describe it. Frozen; None means that the files do not say."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Method = Literal[
+    "auto-round", "gptq", "awq", "compressed-tensors", "fp8", "nvfp4", "mxfp4", "bitsandbytes", "none", "other"
+]
+
+
+class Frozen(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of the checkpoint's parts."""
+
+
+class WeightScheme(Frozen, frozen=True, kw_only=True):
+    """How one set of modules stores its weights."""
+
+    bits: int
+    kind: Literal["int", "float"]
+    """``float`` for FP8, FP4 and MX formats."""
+    symmetric: bool | None = None
+    group_size: int | None = None
+    """-1 is one group a channel; None is not grouped or not said."""
+    activation_bits: int | None = None
+    """None leaves activations in 16 bits."""
+
+
+class Quantization(Frozen, frozen=True, kw_only=True):
+    """quantization_config, resolved to modules."""
+
+    method: Method
+    """``none`` is an unquantized checkpoint, ``other`` one whose quant_method is not known here."""
+    declared_method: str | None = None
+    """The config's own word, for messages."""
+    schemes: tuple[tuple[WeightScheme, int], ...] = ()
+    """Each scheme in use with its number of linear modules, most modules first; the embeddings are not in it."""
+    unquantized_modules: int = 0
+    """Linear modules left in 16 bits, lm_head not counted."""
+    embed_tokens_bits: int | None = None
+    """None: not quantized."""
+    lm_head_bits: int | None = None
+    plain_targets: tuple[str, ...] = ()
+    """compressed-tensors targets that name one module (no ``re:``, no class), e.g. ``lm_head``."""
+    packing_format: str | None = None
+    mismatched_modules: int = 0
+    """Linear modules that the files store otherwise than the config says; what the files hold is what counts here."""
+
+    @property
+    def widths(self) -> dict[int, int]:
+        """Bits → number of quantized linear modules."""
+        result: dict[int, int] = {}
+        for scheme, count in self.schemes:
+            result[scheme.bits] = result.get(scheme.bits, 0) + count
+        return result
+
+
+class Sizes(Frozen, frozen=True, kw_only=True):
+    """Bytes of the weights by part; the parts add up to the total."""
+
+    total: int
+    body: int
+    embed_tokens: int
+    lm_head: int
+    """0 when it is tied to embed_tokens."""
+    mtp: int
+    vision: int
+    estimated: bool
+    """True when they come from config.json, False when from safetensors headers."""
+
+
+class LinearAttention(Frozen, frozen=True, kw_only=True):
+    """Gated-delta (GDN) layers of a hybrid model."""
+
+    key_heads: int
+    value_heads: int
+    key_head_dim: int
+    value_head_dim: int
+    conv_kernel: int
+    state_bytes: int = 4
+    """Bytes of one state element (mamba_ssm_dtype)."""
+
+
+class Checkpoint(Frozen, frozen=True, kw_only=True):
+    """One checkpoint."""
+
+    source: str
+    """The folder, file or repository that was asked for."""
+    folder: str | None
+    """Where its files lie; None for a lone config.json."""
+    architecture: str
+    """First entry of ``architectures``."""
+    model_type: str
+    moe: bool
+    experts: int | None = None
+    experts_per_token: int | None = None
+    layers: dict[str, int]
+    """Layer kind (full_attention, sliding_attention, linear_attention, …) → number of decoder layers."""
+    hidden_size: int
+    intermediate_size: int | None = None
+    attention_heads: int
+    kv_heads: int
+    head_dim: int
+    vocab_size: int
+    max_model_len: int | None = None
+    """max_position_embeddings."""
+    sliding_window: int | None = None
+    linear_attention: LinearAttention | None = None
+    mtp_layers: int = 0
+    """Layers of the multi-token-prediction head."""
+    vision: bool = False
+    tied_embeddings: bool = False
+    dtype: str = "bfloat16"
+    quantization: Quantization
+    sizes: Sizes | None = None
+    """None where neither headers nor config are enough."""
+
+    @property
+    def n_layers(self) -> int:
+        """Decoder layers, MTP not counted."""
+        return sum(self.layers.values())

@@ -1,0 +1,130 @@
+"""Tensor parallel, KV type, context and memory against the model and the chosen GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cockpit.rules.context import Context
+from cockpit.rules.finding import Finding
+from cockpit.units import gib, tokens
+
+_NVFP4_KV = ((10, 0), (10, 3))
+_VLLM_DEFAULT_UTILIZATION = 0.92
+
+
+def heads(ctx: Context) -> Iterator[Finding]:
+    """Tensor parallel must divide the attention heads; few KV heads are replicated."""
+    checkpoint = ctx.checkpoint
+    parallel = ctx.values.get("tensor_parallel", 1)
+    if checkpoint is None or parallel <= 1:
+        return
+    if checkpoint.attention_heads % parallel:
+        fitting = [size for size in (1, 2, 4, 8, 16) if checkpoint.attention_heads % size == 0]
+        yield Finding(
+            rule="heads",
+            severity="block",
+            subject="tensor_parallel",
+            message=f"{checkpoint.attention_heads} attention heads cannot be shared by {parallel} GPUs",
+            fix=f"Set tensor_parallel to one of {', '.join(map(str, fitting))}.",
+            level="usage",
+        )
+    elif parallel > checkpoint.kv_heads:
+        yield Finding(
+            rule="kv-heads-replicated",
+            severity="note",
+            subject="tensor_parallel",
+            message=f"{checkpoint.kv_heads} KV heads for {parallel} GPUs: they are kept more than once, "
+            "so the KV pool does not grow with the GPUs",
+        )
+
+
+def kv_dtype(ctx: Context) -> Iterator[Finding]:
+    """The KV type against the engine's list, the GPUs and the draft."""
+    dtype = ctx.values.get("kv_cache_dtype", "auto")
+    engine = ctx.engine
+    if engine is not None and engine.kv_cache_dtypes and dtype not in engine.kv_cache_dtypes:
+        yield Finding(
+            rule="kv-dtype-unknown",
+            severity="block",
+            subject="kv_cache_dtype",
+            message=f"vLLM {engine.version} has no KV cache type {dtype}",
+            fix=f"Set kv_cache_dtype to one of {', '.join(engine.kv_cache_dtypes)}.",
+            level="rig",
+        )
+    wrong = [cc for cc in ctx.capabilities if cc not in _NVFP4_KV]
+    if dtype.startswith("nvfp4") and wrong:
+        yield Finding(
+            rule="kv-nvfp4-capability",
+            severity="block",
+            subject="kv_cache_dtype",
+            message="an nvfp4 KV cache needs compute capability 10.0 or 10.3, a chosen GPU has "
+            f"{wrong[0][0]}.{wrong[0][1]}",
+            fix="Set kv_cache_dtype=fp8_e4m3.",
+            level="rig",
+        )
+    spec = ctx.slug.speculative
+    if spec is not None and spec.method == "dflash" and dtype not in ("auto", "bfloat16"):
+        yield Finding(
+            rule="kv-dflash",
+            severity="warn",
+            subject="kv_cache_dtype",
+            message=f"DFlash drafters want a bfloat16 KV cache, the plan has {dtype}",
+            fix="Set kv_cache_dtype=bfloat16.",
+        )
+
+
+def context_length(ctx: Context) -> Iterator[Finding]:
+    """No longer than the model's own maximum: vLLM refuses it."""
+    declared = ctx.slug.weights.native_max_model_len
+    native = declared if ctx.checkpoint is None else ctx.checkpoint.max_model_len
+    length = ctx.values.get("max_model_len")
+    if native is not None and length is not None and length > native:
+        yield Finding(
+            rule="context-native",
+            severity="block",
+            subject="max_model_len",
+            message=f"context {tokens(length)} is longer than the model's own {tokens(native)} tokens",
+            fix=f"Set max_model_len={native} or less.",
+        )
+
+
+def hybrid_sequences(ctx: Context) -> Iterator[Finding]:
+    """A hybrid model needs one state block a sequence, and vLLM's default of 256 or more can exceed the pool."""
+    checkpoint = ctx.checkpoint
+    if checkpoint is None or checkpoint.linear_attention is None or ctx.values.get("max_num_seqs") is not None:
+        return
+    yield Finding(
+        rule="hybrid-sequences",
+        severity="warn",
+        subject="max_num_seqs",
+        message="a hybrid model keeps one state block a sequence, and vLLM's default number of them can exceed "
+        "what fits",
+        fix="Set max_num_seqs to what you need, such as 8.",
+    )
+
+
+def free_memory(ctx: Context) -> Iterator[Finding]:
+    """What vLLM asks for at its start must be free on every chosen GPU."""
+    share = ctx.values.get("gpu_memory_utilization") or _VLLM_DEFAULT_UTILIZATION
+    for gpu in ctx.rig.gpus:
+        if gpu.index not in ctx.gpu_indices or gpu.total_bytes is None or gpu.used_bytes is None:
+            continue
+        total = gpu.usable_bytes or gpu.total_bytes
+        free = min(total, gpu.total_bytes - gpu.used_bytes)
+        if share * total > free:
+            holder = ctx.gpu_holders.get(gpu.index)
+            held = f", held by {holder}" if holder else ""
+            largest = int(free / total * 100) / 100
+            yield Finding(
+                rule="memory-in-use",
+                severity="block",
+                subject="gpu_memory_utilization",
+                message=f"GPU {gpu.index} has {gib(free)} GiB free, vLLM would ask for {gib(share * total)} "
+                f"({share:g} of {gib(total)}){held}",
+                fix=f"Free it, or set gpu_memory_utilization={largest:g}.",
+                level="rig",
+            )
+
+
+RULES = (heads, kv_dtype, context_length, hybrid_sequences, free_memory)
+"""In the order in which their findings are shown."""
