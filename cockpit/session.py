@@ -22,6 +22,7 @@ from cockpit.launch.plan import Facts, context_for, make_plan, toggle_states
 from cockpit.launch.types import LaunchPlan
 from cockpit.rig.engines import choose_engine, command_of, find_engines, probe_engine
 from cockpit.rig.facts import read_facts
+from cockpit.rig.flags import cached_flags, engine_flags
 from cockpit.rig.gpus import gpu_holders, used_gpu_bytes
 from cockpit.rig.host import first_free_port, port_is_free, port_owner, process_name
 from cockpit.rig.hub import cached_repos, hub_cache
@@ -172,6 +173,7 @@ class Session:
             host=read_facts(self.environ) if here else None,
             gpu_holders=_holders() if here and entry.slug.platform == "cuda" else {},
             engine=engine,
+            flags=None if engine is None else cached_flags(engine),
             engine_problem=problem,
             environ=self.environ,
             free_port=first_free_port(self.config.host, FIRST_PORT, taken=_promised_ports()),
@@ -189,11 +191,18 @@ class Session:
         return make_plan(entry, chosen, facts, self._owner_of(chosen, facts))
 
     def check(self, name: str, chosen: Mapping[str, Any], wanted_engine: str | None = None) -> Check:
-        """Every toggle's state and every finding for the slug of that name or alias."""
+        """Every toggle's state and every finding for the slug of that name or alias.
+
+        Asks the engine for its flags when they are not remembered, which takes 10 s or more, once. Raises
+        CockpitError for an unknown slug.
+        """
         entry = self.catalog.get(name)
         facts = self.facts(entry, wanted_engine)
-        ctx = context_for(entry.slug, chosen, facts, self._owner_of(chosen, facts))
-        return Check(slug=entry.slug.name, toggles=toggle_states(ctx), values=ctx.values, findings=plan_findings(ctx))
+        if facts.engine is not None and facts.flags is None:
+            facts = msgspec.structs.replace(facts, flags=engine_flags(facts.engine))
+        ctx = context_for(entry.slug, chosen, facts)
+        plan = self.plan_entry(entry, chosen, facts)
+        return Check(slug=entry.slug.name, toggles=toggle_states(ctx), values=plan.values, findings=plan.findings)
 
     def start(self, plan: LaunchPlan, force: bool = False) -> Running:
         """Start the server of a plan; it outlives this process.
@@ -257,11 +266,13 @@ class Session:
         Raises CockpitError when it cannot be read. Findings about this machine's engine are left out.
         """
         checkpoint = inspect(source)
+        # Where it lies makes no difference to what it is, and a lone config.json is judged as well.
+        placed = msgspec.structs.replace(checkpoint, source="/checkpoint", folder="/checkpoint")
         try:
-            slug, _ = propose(checkpoint, self.rig)
+            slug, _ = propose(placed, self.rig)
         except CockpitError:
             # A format that no slug can declare is judged all the same, as what the files say counts.
-            slug, _ = propose(_unquantized(checkpoint), self.rig)
+            slug, _ = propose(_unquantized(placed), self.rig)
         facts = Facts(rig=self.rig, checkpoint=checkpoint, engine=None, environ={}, free_port=FIRST_PORT, cwd="/")
         ctx = context_for(slug, {}, facts)
         skipped = ("engine-missing", "gpu-missing", "slug-disagrees", "weights-missing")
@@ -274,8 +285,12 @@ class Session:
 
         Raises CockpitError when the checkpoint cannot be read or the slug's name or file is taken.
         """
-        slug, text = propose(inspect(source), self.rig, name)
-        taken = next((entry for entry in self.catalog.entries if entry.slug.name == slug.name), None)
+        checkpoint = inspect(source)
+        if checkpoint.folder is None and Path(source).name == "config.json":
+            checkpoint = inspect(str(Path(source).parent))
+        slug, text = propose(checkpoint, self.rig, name)
+        named = (entry for entry in self.catalog.entries if slug.name in (entry.slug.name, *entry.slug.aliases))
+        taken = next(named, None)
         if taken is not None:
             raise CockpitError(f"{slug.name} is already the name of a slug", str(taken.file), "Give another --name.")
         file = save(text, slug.name, paths.user_slugs())

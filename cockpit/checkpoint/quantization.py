@@ -92,12 +92,12 @@ def summarize(
     widths: Counter[WeightScheme] = Counter()
     unquantized = 0
     embeddings: int | None = None
-    head: int | None = None
+    head: WeightScheme | None = None
     for place, scheme in stored:
         if place.kind == "embedding":
             embeddings = scheme.bits if scheme and place.part == "embed_tokens" else embeddings
         elif place.kind == "lm_head":
-            head = scheme.bits if scheme and place.part == "lm_head" else head
+            head = scheme if scheme and place.part == "lm_head" else head
         elif scheme is not None:
             widths[scheme] += place.count if isinstance(place, Module) else 1
         elif place.part != "vision":
@@ -109,7 +109,7 @@ def summarize(
         schemes=tuple(schemes),
         unquantized_modules=unquantized,
         embed_tokens_bits=embeddings,
-        lm_head_bits=head,
+        lm_head=head,
         plain_targets=declaration.plain_targets,
         packing_format=declaration.packing_format,
         mismatched_modules=mismatched,

@@ -41,12 +41,18 @@ class Quantization(Frozen, frozen=True, kw_only=True):
     """Linear modules left in 16 bits, lm_head not counted."""
     embed_tokens_bits: int | None = None
     """None: not quantized."""
-    lm_head_bits: int | None = None
+    lm_head: WeightScheme | None = None
+    """None: not quantized."""
     plain_targets: tuple[str, ...] = ()
     """compressed-tensors targets that name one module (no ``re:``, no class), e.g. ``lm_head``."""
     packing_format: str | None = None
     mismatched_modules: int = 0
     """Linear modules that the files store otherwise than the config says; what the files hold is what counts here."""
+
+    @property
+    def lm_head_bits(self) -> int | None:
+        """None: not quantized."""
+        return None if self.lm_head is None else self.lm_head.bits
 
     @property
     def widths(self) -> dict[int, int]:

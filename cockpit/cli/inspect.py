@@ -92,7 +92,7 @@ def _print(inspection: Inspection) -> None:
 
     checkpoint = inspection.checkpoint
     quantization, sizes = checkpoint.quantization, checkpoint.sizes
-    kind = f"{checkpoint.experts} experts" if checkpoint.moe else "dense"
+    kind = f"{checkpoint.experts or 'some'} experts" if checkpoint.moe else "dense"
     layers = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in checkpoint.layers.items())
     widths = ", ".join(f"{count} of {bits} bits" for bits, count in sorted(quantization.widths.items())) or "none"
     say(

@@ -6,6 +6,7 @@ import argparse
 
 from cockpit.cli.options import rig_option, session_of, verb
 from cockpit.cli.output import emit, say, table, tell
+from cockpit.errors import CockpitError
 from cockpit.units import UNKNOWN, gib, tokens
 
 
@@ -23,6 +24,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the catalog. Broken files are listed and hide nothing; exit code 0 all the same."""
     if arguments.filter[:1] == ["new"]:
         return _new(arguments)
+    if arguments.name is not None or arguments.rig is not None:
+        raise CockpitError("--name and --rig belong to new", fix="Write `cockpit slugs new PATH|REPO`.")
     from cockpit.cli.shapes import problem_json, slug_json
     from cockpit.launch.plan import Facts, context_for, toggle_states
     from cockpit.rig.types import Rig
@@ -67,8 +70,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _new(arguments: argparse.Namespace) -> int:
     """`cockpit slugs new PATH|REPO`: write a slug for a checkpoint; never overwrites."""
-    from cockpit.errors import CockpitError
-
     if len(arguments.filter) != 2:
         raise CockpitError(
             "slugs new needs one checkpoint", fix="Give a folder, a config.json, or a cached owner/name."

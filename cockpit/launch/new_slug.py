@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import re
+import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from cockpit.catalog.slug import Slug
-from cockpit.checkpoint.types import Checkpoint
+from cockpit.catalog.slug import Slug, SlugName
+from cockpit.checkpoint.types import Checkpoint, Quantization
 from cockpit.errors import CockpitError
-from cockpit.rig.types import Gpu, Rig
+from cockpit.launch.fit import UTILIZATION, context_of, fit_to, kv_bytes_per_token, within
+from cockpit.rig.types import Rig
+from cockpit.rules.declared import formats_of, group_size, symmetry
+from cockpit.rules.parallel import keeps_state
 from cockpit.strict_yaml import decode
-from cockpit.units import GIB, gib, tokens
+from cockpit.units import GIB
 
-_UTILIZATION = 0.92
-_RESERVE_BYTES = 2 * GIB
-"""Left for activations, CUDA graphs and the runtime itself; the first boot says how much they really take."""
-_FALLBACK_CONTEXT = 32768
-_STEP_TOKENS = 1024
 _DRAFT_TOKENS = 3
 _HYBRID_SEQUENCES = 8
-_FORMATS = {"none": "bf16"}
-_DECLARABLE = ("auto-round", "compressed-tensors", "gptq", "awq", "fp8", "nvfp4", "mxfp4")
+_CPU_CONTEXT = 4096
+_MAX_SIZE_GIB = 100_000
+_DECLARABLE = ("auto-round", "compressed-tensors", "gptq", "awq", "fp8", "nvfp4", "mxfp4", "bf16", "fp16")
+_CONFIG = "config.json"
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,41 +35,26 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-class _Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """How a checkpoint lies on a rig."""
-
-    tensor_parallel: int
-    parallel_why: str
-    left_bytes: int | None
-    """For the KV pool, a GPU; None when there is no GPU to measure against."""
-
-
-def slug_name(source: str) -> str:
-    """``local/`` and the source's last part in the letters that a slug's name may have."""
-    last = Path(source).name if "/" not in source or Path(source).exists() else source.rsplit("/", 1)[1]
-    if last == "config.json":
-        last = Path(source).resolve().parent.name
-    clean = re.sub(r"[^a-z0-9._-]+", "-", last.lower()).strip("-._")
+def slug_name(checkpoint: Checkpoint) -> str:
+    """``local/`` and the last part of where it lies, in the letters that a slug's name may have."""
+    clean = re.sub(r"[^a-z0-9._-]+", "-", _last_part(checkpoint).lower()).strip("-._")
     return f"local/{clean[:60] or 'model'}"
 
 
 def propose(checkpoint: Checkpoint, rig: Rig, name: str | None = None) -> tuple[Slug, str]:
     """A slug for the checkpoint on this rig, and its file's text with a comment behind every chosen value.
 
-    Raises CockpitError when the checkpoint's format cannot be declared in a slug.
+    Raises CockpitError when the checkpoint's format or folder cannot be declared in a slug, or ``name`` is not one.
     """
-    declared = _FORMATS.get(checkpoint.quantization.method, checkpoint.quantization.method)
-    if declared == "bf16" and checkpoint.dtype == "float16":
-        declared = "fp16"
-    if declared not in (*_DECLARABLE, "bf16", "fp16"):
-        method = checkpoint.quantization.declared_method or declared
+    declared = formats_of(checkpoint)[0]
+    if declared not in _DECLARABLE:
+        method = checkpoint.quantization.declared_method or "an unknown method"
         raise CockpitError(
             f"{checkpoint.source} is quantized with {method}, which a slug cannot declare",
-            fix=f"A slug takes {', '.join((*_DECLARABLE, 'bf16', 'fp16'))}.",
+            fix=f"A slug takes {', '.join(_DECLARABLE)}.",
         )
-    wanted = name or slug_name(checkpoint.source)
     lines = [
-        Line(text=f"name: {wanted}"),
+        Line(text=f"name: {slug_name(checkpoint) if name is None else _valid(name)}"),
         Line(text=f"model: {_quoted(_model_name(checkpoint))}"),
         *_weights(checkpoint, declared),
         *_serving(checkpoint, rig),
@@ -76,70 +64,112 @@ def propose(checkpoint: Checkpoint, rig: Rig, name: str | None = None) -> tuple[
     return slug, text
 
 
+def _valid(name: str) -> str:
+    try:
+        return msgspec.convert(name, SlugName)
+    except msgspec.ValidationError as error:
+        raise CockpitError(
+            f"{name[:80]!r} cannot be the name of a slug",
+            fix="Give engine/name in small letters, figures, dots and dashes, such as local/my-model.",
+        ) from error
+
+
+def _from_repo(checkpoint: Checkpoint) -> bool:
+    """Whether it was asked for as ``owner/name``: then its files lie elsewhere than its name says."""
+    return checkpoint.folder is not None and Path(checkpoint.folder) != Path(checkpoint.source).expanduser()
+
+
+def _folder(checkpoint: Checkpoint) -> Path:
+    """Its folder. Raises CockpitError for a lone config.json, and for a name that no slug file can hold."""
+    if checkpoint.folder is None:
+        raise CockpitError(
+            f"{checkpoint.source} is a lone file, and a slug needs a checkpoint", fix="Name the checkpoint's folder."
+        )
+    folder = Path(checkpoint.folder).resolve()
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in str(folder)):
+        raise CockpitError(
+            f"{str(folder)!a}: a slug cannot hold a path with control characters or without UTF-8",
+            fix="Rename the folder.",
+        )
+    return folder
+
+
+def _last_part(checkpoint: Checkpoint) -> str:
+    return checkpoint.source.rsplit("/", 1)[1] if _from_repo(checkpoint) else _folder(checkpoint).name
+
+
 def _model_name(checkpoint: Checkpoint) -> str:
-    return checkpoint.source.rstrip("/").removesuffix("/config.json").rsplit("/", 1)[-1]
+    text = "".join(letter if letter.isprintable() else " " for letter in _last_part(checkpoint))
+    return text.strip() or "model"
 
 
 def _quoted(text: str) -> str:
-    """A YAML double-quoted word: JSON is a subset of it."""
-    return msgspec.json.encode(text).decode()
+    """A YAML double-quoted word: what cannot be seen is escaped, as YAML would fold some of it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
 
 
 def _weights(checkpoint: Checkpoint, declared: str) -> list[Line]:
-    quantization = checkpoint.quantization
-    schemes = [scheme for scheme, _ in quantization.schemes]
-    widths = sorted(quantization.widths)
-    where = "config.json"
-    place = checkpoint.folder
-    is_repo = place is None or not Path(checkpoint.source).exists()
-    source = (
-        f"repo: {_quoted(checkpoint.source)}" if is_repo else f"path: {_quoted(str(Path(place or '.').resolve()))}"
-    )
-    lines = [Line(text="weights:"), Line(text=f"  {source}"), Line(text=f"  format: {declared}", why=where)]
-    if len(widths) == 1:
-        lines.append(Line(text=f"  bits: {widths[0]}", why=where))
-    elif widths:
-        counts = ", ".join(f"{count} of {bits}-bit" for bits, count in sorted(quantization.widths.items()))
-        lines.append(Line(text=f"  widths: [{', '.join(map(str, widths))}]", why=f"{where}: {counts}"))
-    symmetric = {scheme.symmetric for scheme in schemes if scheme.kind == "int"}
-    if symmetric and None not in symmetric:
-        lines.append(Line(text=f"  symmetric: {str(symmetric == {True}).lower()}", why=where))
-    groups = {scheme.group_size for scheme in schemes if scheme.kind == "int"}
-    if len(groups) == 1 and (group := groups.pop()) is not None:
-        lines.append(Line(text=f"  group_size: {group}", why=where))
+    if _from_repo(checkpoint):
+        source = f"repo: {_quoted(checkpoint.source)}"
+    else:
+        source = f"path: {_quoted(str(_folder(checkpoint)))}"
+    embedding = checkpoint.quantization.embed_tokens_bits
+    lines = [
+        Line(text="weights:"),
+        Line(text=f"  {source}"),
+        Line(text=f"  format: {declared}", why=_CONFIG),
+        *_widths(checkpoint.quantization),
+    ]
     lines.extend(
         Line(text=f"  {key}: true", why=why)
         for key, why, holds in (
-            ("moe", f"{checkpoint.experts} experts", checkpoint.moe),
+            ("moe", f"{checkpoint.experts or 'it has'} experts", checkpoint.moe),
             ("vision", "it has a vision tower", checkpoint.vision),
             ("mtp", f"{checkpoint.mtp_layers} layer(s) of multi-token prediction", checkpoint.mtp_layers > 0),
         )
         if holds
     )
-    embedding = quantization.embed_tokens_bits
     if embedding is not None and embedding < 16:
-        lines.append(Line(text=f"  embedding_bits: {embedding}", why=where))
-    if checkpoint.sizes is not None:
-        how = "estimated from config.json" if checkpoint.sizes.estimated else "the safetensors headers"
-        lines.append(Line(text=f"  size_gib: {max(0.01, checkpoint.sizes.total / GIB):.2f}", why=how))
+        lines.append(Line(text=f"  embedding_bits: {embedding}", why=_CONFIG))
+    sizes = checkpoint.sizes
+    if sizes is not None and sizes.total <= _MAX_SIZE_GIB * GIB:
+        how = "estimated from config.json" if sizes.estimated else "the safetensors headers"
+        lines.append(Line(text=f"  size_gib: {max(0.01, sizes.total / GIB):.2f}", why=how))
     if checkpoint.max_model_len is not None:
         lines.append(Line(text=f"  native_max_model_len: {checkpoint.max_model_len}", why="max_position_embeddings"))
     return lines
 
 
+def _widths(quantization: Quantization) -> Iterator[Line]:
+    """Bits, symmetry and group size, as far as they are the same everywhere."""
+    widths = sorted(quantization.widths)
+    if len(widths) == 1:
+        yield Line(text=f"  bits: {widths[0]}", why=_CONFIG)
+    elif widths:
+        counts = ", ".join(f"{count} of {bits}-bit" for bits, count in sorted(quantization.widths.items()))
+        yield Line(text=f"  widths: [{', '.join(map(str, widths))}]", why=f"{_CONFIG}: {counts}")
+    symmetric = symmetry(quantization)
+    if symmetric is not None:
+        yield Line(text=f"  symmetric: {str(symmetric).lower()}", why=_CONFIG)
+    group = group_size(quantization)
+    if group is not None:
+        yield Line(text=f"  group_size: {group}", why=_CONFIG)
+
+
 def _serving(checkpoint: Checkpoint, rig: Rig) -> list[Line]:
     if not rig.gpus and checkpoint.quantization.method == "none":
         return _on_cpu(checkpoint)
-    fit = _fit(checkpoint, rig)
+    fit = fit_to(checkpoint, rig)
     drafts = checkpoint.mtp_layers > 0
-    length, dtype, why = _context(checkpoint, fit)
+    length, dtype, why = context_of(checkpoint, fit)
     lines = [
         Line(text=f"tensor_parallel: {fit.tensor_parallel}", why=fit.parallel_why),
         Line(text=f"max_model_len: {length}", why=why),
         Line(text=f"kv_cache_dtype: {dtype}", why="the model's own type" if dtype == "auto" else "half the bytes"),
-        Line(text=f"gpu_memory_utilization: {_UTILIZATION}", why="vLLM's default"),
+        Line(text=f"gpu_memory_utilization: {UTILIZATION}", why="vLLM's default"),
     ]
-    if checkpoint.linear_attention is not None:
+    if keeps_state(checkpoint):
         why = "a hybrid model keeps one state block a sequence"
         lines.append(Line(text=f"max_num_seqs: {_HYBRID_SEQUENCES}", why=why))
     if drafts:
@@ -149,61 +179,15 @@ def _serving(checkpoint: Checkpoint, rig: Rig) -> list[Line]:
 
 
 def _on_cpu(checkpoint: Checkpoint) -> list[Line]:
-    length = min(checkpoint.max_model_len or 4096, 4096)
+    length = within(_CPU_CONTEXT, checkpoint)
+    space = max(1, math.ceil(2 * length * kv_bytes_per_token(checkpoint, 1) / GIB))
     return [
         Line(text="platform: cpu", why="this machine has no GPU"),
         Line(text=f"max_model_len: {length}", why="short, for a CPU"),
         Line(text="enforce_eager: on", why="boots much faster"),
         Line(text="env:"),
-        Line(text='  VLLM_CPU_KVCACHE_SPACE: "1"', why="GiB of the KV pool"),
+        Line(text=f'  VLLM_CPU_KVCACHE_SPACE: "{space}"', why="GiB of the KV pool"),
     ]
-
-
-def _usable(gpu: Gpu) -> int | None:
-    return gpu.usable_bytes or gpu.total_bytes
-
-
-def _fit(checkpoint: Checkpoint, rig: Rig) -> _Fit:
-    """The fewest GPUs, a power of two that divides the heads, on which the weights leave room."""
-    sizes = [size for gpu in rig.gpus if (size := _usable(gpu)) is not None]
-    weights = None if checkpoint.sizes is None else checkpoint.sizes.total
-    if not sizes or weights is None:
-        return _Fit(tensor_parallel=1, parallel_why="no GPU and weight sizes to fit them to", left_bytes=None)
-    smallest = min(sizes)
-    best: _Fit | None = None
-    for parallel in (1, 2, 4, 8):
-        if parallel > len(sizes) or checkpoint.attention_heads % parallel:
-            continue
-        left = int(_UTILIZATION * smallest) - weights // parallel - _RESERVE_BYTES
-        why = f"{gib(weights / parallel)} GiB of weights a GPU of {gib(smallest)} GiB"
-        best = _Fit(tensor_parallel=parallel, parallel_why=why, left_bytes=max(0, left))
-        if left > _RESERVE_BYTES // 2:
-            return best
-    if best is None:
-        return _Fit(tensor_parallel=1, parallel_why="the heads divide by nothing else", left_bytes=None)
-    return msgspec.structs.replace(best, parallel_why=f"{best.parallel_why}: more than fits this rig well")
-
-
-def _kv_bytes_per_token(checkpoint: Checkpoint, parallel: int) -> int:
-    """Bytes of 16-bit keys and values a token and a GPU: 2 · max(1, KV heads / TP) · head dim · 2 B · layers."""
-    caching = checkpoint.n_layers - checkpoint.layers.get("linear_attention", 0) + checkpoint.mtp_layers
-    return 2 * max(1, checkpoint.kv_heads // parallel) * checkpoint.head_dim * 2 * caching
-
-
-def _context(checkpoint: Checkpoint, fit: _Fit) -> tuple[int, str, str]:
-    """Context in tokens, KV type, and why: the model's own where it fits, else what does."""
-    native = checkpoint.max_model_len
-    if fit.left_bytes is None:
-        length = min(native or _FALLBACK_CONTEXT, _FALLBACK_CONTEXT)
-        return length, "auto", "cautious: there is no GPU here to fit it to"
-    per_token = _kv_bytes_per_token(checkpoint, fit.tensor_parallel)
-    for dtype, bytes_a_token in (("auto", per_token), ("fp8_e4m3", per_token // 2)):
-        fits = int(fit.left_bytes / bytes_a_token * 0.95) // _STEP_TOKENS * _STEP_TOKENS
-        if native is not None and fits >= native:
-            return native, dtype, "the model's own"
-    length = max(_STEP_TOKENS, min(fits, native or fits))
-    why = f"about what {gib(fit.left_bytes)} GiB a GPU hold at {tokens(per_token // 2)} bytes a token"
-    return length, "fp8_e4m3", why
 
 
 def _text(lines: list[Line]) -> str:

@@ -17,10 +17,12 @@ from cockpit.launch.rig_env import apply_rig_env
 from cockpit.launch.toggles import BY_ID, TOGGLES
 from cockpit.launch.types import LaunchPlan
 from cockpit.launch.values import parse_value
+from cockpit.rig.flags import EngineFlags
 from cockpit.rig.types import Engine, HostFacts, Rig
 from cockpit.rules.context import Context
 from cockpit.rules.finding import ToggleState
-from cockpit.rules.plan_rules import plan_findings
+from cockpit.rules.host import flag_findings
+from cockpit.rules.plan_rules import blocks_first, plan_findings
 from cockpit.rules.toggles import toggle_state
 
 
@@ -34,6 +36,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     host: HostFacts | None = None
     gpu_holders: dict[int, str] = {}
     engine: Engine | None
+    flags: EngineFlags | None = None
+    """What that vLLM's own help names; None while it was not asked."""
     engine_problem: str | None = None
     environ: dict[str, str]
     """The caller's environment."""
@@ -137,12 +141,13 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, port_owner:
     ctx = context_for(entry.slug, chosen, facts, port_owner)
     draft = _draft(entry, ctx, facts)
     command = facts.engine.path if facts.engine is not None else "vllm"
+    argv = (command, "serve", entry.model_source, *draft.words())
     gpus = ctx.gpu_indices if entry.slug.platform != "cpu" else ()
     return LaunchPlan(
         slug=entry.slug.name,
         model=entry.model_source,
         served_model_name=entry.slug.api_name,
-        argv=(command, "serve", entry.model_source, *draft.words()),
+        argv=argv,
         env=draft.changes(facts.environ),
         cwd=facts.cwd,
         host=ctx.values["host"],
@@ -151,5 +156,5 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, port_owner:
         platform=entry.slug.platform,
         engine=facts.engine.id if facts.engine is not None else "",
         values=ctx.values,
-        findings=plan_findings(ctx),
+        findings=blocks_first((*plan_findings(ctx), *flag_findings(argv[3:], facts.flags))),
     )

@@ -137,7 +137,7 @@ def token(examined: Examined) -> Iterator[Check]:
         fix = "For gated models run `hf auth login`, or export HF_TOKEN."
         yield Check(check="token", status="ok", message="no Hugging Face token: open models only", fix=fix)
     elif source not in TOKEN_VARIABLES and _others_may_read(token_file(examined.environ)):
-        fix = f"chmod 600 {source}"
+        fix = f"Run `chmod 600 {source}`."
         yield Check(check="token", status="warn", message=f"other users may read the token in {source}", fix=fix)
     else:
         yield Check(check="token", status="ok", message=f"Hugging Face token in {source}")

@@ -18,7 +18,7 @@ _PACKAGED = Path(__file__).with_name("rigs")
 _MAX_GPUS = 64
 _FIX = "Correct that line and run the command again."
 
-Gibibytes = Annotated[float, Meta(gt=0, le=65536)]
+Gibibytes = Annotated[float, Meta(ge=0.1, le=65536)]
 
 
 class DescribedGpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

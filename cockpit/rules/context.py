@@ -43,7 +43,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def capabilities(self) -> tuple[tuple[int, int], ...]:
-        """Compute capabilities of the chosen GPUs, as far as they are known."""
+        """Compute capabilities of the chosen GPUs, as far as they are known; none on the CPU build."""
+        if self.slug.platform == "cpu":
+            return ()
         chosen = self.gpu_indices
         return tuple(
             gpu.capability

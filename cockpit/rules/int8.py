@@ -6,7 +6,7 @@ Source: vLLM's Marlin call sites. Everything but symmetric 4-bit integer weights
 from __future__ import annotations
 
 from cockpit.catalog.slug import Weights
-from cockpit.checkpoint.types import Checkpoint, Quantization
+from cockpit.checkpoint.types import Checkpoint, Quantization, WeightScheme
 from cockpit.rules.context import Context
 from cockpit.rules.finding import OFFERED, ToggleState
 
@@ -44,8 +44,13 @@ def _auto_round(weights: Weights) -> ToggleState:
             "Write `symmetric: true` under weights if the checkpoint's config.json says so.",
         )
     if weights.group_size is not None and weights.group_size not in _GROUPS:
-        return _blocked(f"group size {weights.group_size}: Marlin takes int8 activations with 32, 64 or 128 only")
+        return _blocked(_group_reason([weights.group_size]))
     return OFFERED
+
+
+def _group_reason(sizes: list[int]) -> str:
+    text = ", ".join(map(str, sizes))
+    return f"group size {text}: Marlin takes int8 activations with 32, 64 or 128 only"
 
 
 def _packed_integers(weights: Weights, name: str) -> ToggleState:
@@ -129,7 +134,7 @@ def _float_reason(bits: int) -> str:
 
 def _auto_round_files(checkpoint: Checkpoint) -> ToggleState:
     quantization = checkpoint.quantization
-    schemes = [scheme for scheme, _ in quantization.schemes]
+    schemes = _kernel_schemes(quantization)
     floats = [scheme.bits for scheme in schemes if scheme.kind == "float"]
     if floats:
         return _blocked(_float_reason(min(floats)))
@@ -138,27 +143,37 @@ def _auto_round_files(checkpoint: Checkpoint) -> ToggleState:
             f"{quantization.mismatched_modules} layers are stored otherwise than config.json says",
             "Take the checkpoint from its source again.",
         )
-    widths = sorted({scheme.bits for scheme in schemes} | _packed_head(quantization))
     groups = {scheme.group_size for scheme in schemes}
     facts = Weights(
         format="auto-round",
         path=checkpoint.source,
         moe=checkpoint.moe,
-        widths=widths,
+        widths=sorted({scheme.bits for scheme in schemes} | _packed_embedding(quantization)),
         # One layer that is asymmetric, or does not say, decides for all.
         symmetric=_all_symmetric([scheme.symmetric for scheme in schemes]),
-        group_size=groups.pop() if len(groups) == 1 else None,
     )
     state = _auto_round(facts)
-    odd = sorted(str(size) for size in {scheme.group_size for scheme in schemes} if size not in _GROUPS)
-    if state.state == "offered" and odd:
-        return _blocked(f"group size {', '.join(odd)}: Marlin takes int8 activations with 32, 64 or 128 only")
-    return state
+    if state.state == "blocked":
+        return state
+    if odd := sorted(size for size in groups if size is not None and size not in _GROUPS):
+        return _blocked(_group_reason(odd))
+    if None in groups:
+        return _blocked("nothing says how many of its weights share a scale")
+    if any(scheme.activation_bits is not None for scheme in schemes):
+        return _blocked("the checkpoint quantizes its activations by itself")
+    return OFFERED
 
 
-def _packed_head(quantization: Quantization) -> set[int]:
-    """A quantized lm_head runs through the same kernel as the layers."""
-    return {quantization.lm_head_bits} if quantization.lm_head_bits not in (None, 16, 32) else set()
+def _kernel_schemes(quantization: Quantization) -> list[WeightScheme]:
+    """Every scheme that meets the kernel: a quantized lm_head runs through the same one as the layers."""
+    head = [] if quantization.lm_head is None else [quantization.lm_head]
+    return [*(scheme for scheme, _ in quantization.schemes), *head]
+
+
+def _packed_embedding(quantization: Quantization) -> set[int]:
+    """Width of a quantized embed_tokens: tied, it is the lm_head as well."""
+    bits = quantization.embed_tokens_bits
+    return set() if bits is None or bits >= 16 else {bits}
 
 
 def _all_symmetric(said: list[bool | None]) -> bool | None:
@@ -187,8 +202,20 @@ def _rig_state(ctx: Context) -> ToggleState:
     return OFFERED
 
 
+def _engine_state(ctx: Context) -> ToggleState:
+    engine = ctx.engine
+    if engine is None or engine.autoround_int8 is not False:
+        return OFFERED
+    return ToggleState(
+        state="blocked",
+        reason=f"vLLM {engine.version} drops the switch on AutoRound weights (vllm#48904)",
+        fix="Use a vLLM that carries the fix.",
+        level="rig",
+    )
+
+
 def int8_state(ctx: Context) -> ToggleState:
-    """State of the int8 toggle: the checkpoint decides first, then the build, then the GPUs."""
+    """State of the int8 toggle: the checkpoint decides first, then the build, then the GPUs, then the engine."""
     state = weights_state(ctx.slug.weights) if ctx.checkpoint is None else checkpoint_state(ctx.checkpoint)
     if state.state == "blocked":
         return state
@@ -196,4 +223,5 @@ def int8_state(ctx: Context) -> ToggleState:
         return _blocked(
             "the CPU build has no Marlin kernel, and nothing else reads the switch", "Leave int8 off here."
         )
-    return _rig_state(ctx)
+    state = _rig_state(ctx)
+    return _engine_state(ctx) if state.state == "offered" else state

@@ -4,28 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cockpit.checkpoint.types import Checkpoint
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
 from cockpit.units import gib, tokens
 
 _NVFP4_KV = ((10, 0), (10, 3))
 _VLLM_DEFAULT_UTILIZATION = 0.92
+_STATE_LAYERS = frozenset({"linear_attention", "mamba", "mamba2", "conv", "recurrent"})
+WITHOUT_KV = _STATE_LAYERS | {"ffn"}
+"""Kinds of layers that keep no keys and values."""
+
+
+def unshared(checkpoint: Checkpoint, parallel: int) -> str | None:
+    """What of the model cannot be shared by that many GPUs, as a few words; None when it can.
+
+    Source: the assertions of vLLM's attention and gated-delta layers. KV heads are kept more than once where they are
+    fewer than the GPUs, which must then be a multiple of them.
+    """
+    kv_heads, linear = checkpoint.kv_heads, checkpoint.linear_attention
+    if checkpoint.attention_heads % parallel:
+        return f"{checkpoint.attention_heads} attention heads"
+    if kv_heads % parallel and parallel % kv_heads:
+        return f"{kv_heads} KV heads"
+    if linear is not None and linear.key_heads % parallel:
+        return f"{linear.key_heads} key heads of linear attention"
+    if linear is not None and linear.value_heads % parallel:
+        return f"{linear.value_heads} value heads of linear attention"
+    return None
 
 
 def heads(ctx: Context) -> Iterator[Finding]:
-    """Tensor parallel must divide the attention heads; few KV heads are replicated."""
+    """Tensor parallel must divide every kind of heads; few KV heads are replicated."""
     checkpoint = ctx.checkpoint
     parallel = ctx.values.get("tensor_parallel", 1)
     if checkpoint is None or parallel <= 1:
         return
-    if checkpoint.attention_heads % parallel:
-        fitting = [size for size in (1, 2, 4, 8, 16) if checkpoint.attention_heads % size == 0]
+    wrong = unshared(checkpoint, parallel)
+    if wrong is not None:
+        fitting = [str(size) for size in (1, 2, 4, 8, 16) if unshared(checkpoint, size) is None]
         yield Finding(
             rule="heads",
             severity="block",
             subject="tensor_parallel",
-            message=f"{checkpoint.attention_heads} attention heads cannot be shared by {parallel} GPUs",
-            fix=f"Set tensor_parallel to one of {', '.join(map(str, fitting))}.",
+            message=f"{wrong} cannot be shared by {parallel} GPUs",
+            fix=f"Set tensor_parallel to {'one of ' if len(fitting) > 1 else ''}{', '.join(fitting)}.",
             level="usage",
         )
     elif parallel > checkpoint.kv_heads:
@@ -76,7 +99,7 @@ def kv_dtype(ctx: Context) -> Iterator[Finding]:
 def context_length(ctx: Context) -> Iterator[Finding]:
     """No longer than the model's own maximum: vLLM refuses it."""
     declared = ctx.slug.weights.native_max_model_len
-    native = declared if ctx.checkpoint is None else ctx.checkpoint.max_model_len
+    native = (None if ctx.checkpoint is None else ctx.checkpoint.max_model_len) or declared
     length = ctx.values.get("max_model_len")
     if native is not None and length is not None and length > native:
         yield Finding(
@@ -88,10 +111,15 @@ def context_length(ctx: Context) -> Iterator[Finding]:
         )
 
 
+def keeps_state(checkpoint: Checkpoint) -> bool:
+    """Whether it is a hybrid: some of its layers keep one block of state a sequence instead of keys and values."""
+    return not _STATE_LAYERS.isdisjoint(checkpoint.layers)
+
+
 def hybrid_sequences(ctx: Context) -> Iterator[Finding]:
     """A hybrid model needs one state block a sequence, and vLLM's default of 256 or more can exceed the pool."""
     checkpoint = ctx.checkpoint
-    if checkpoint is None or checkpoint.linear_attention is None or ctx.values.get("max_num_seqs") is not None:
+    if checkpoint is None or not keeps_state(checkpoint) or ctx.values.get("max_num_seqs") is not None:
         return
     yield Finding(
         rule="hybrid-sequences",
@@ -121,7 +149,9 @@ def free_memory(ctx: Context) -> Iterator[Finding]:
                 subject="gpu_memory_utilization",
                 message=f"GPU {gpu.index} has {gib(free)} GiB free, vLLM would ask for {gib(share * total)} "
                 f"({share:g} of {gib(total)}){held}",
-                fix=f"Free it, or set gpu_memory_utilization={largest:g}.",
+                fix=f"Free it, or set gpu_memory_utilization={largest:g}."
+                if largest > 0
+                else "Free it, or choose other GPUs with the gpus toggle.",
                 level="rig",
             )
 

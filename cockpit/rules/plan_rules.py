@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from cockpit.rules import parallel, weights
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
+from cockpit.rules.host import HOST_RULES
 from cockpit.rules.toggles import toggle_state
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -147,14 +148,19 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     _int8_default_off,
     *weights.RULES,
     *parallel.RULES,
+    *HOST_RULES,
 )
 
 
 def plan_findings(ctx: Context) -> tuple[Finding, ...]:
     """Every finding about the plan, blocks first."""
+    return blocks_first([finding for rule in RULES for finding in rule(ctx)])
+
+
+def blocks_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Sorted by severity, else in the order given."""
     order = {"block": 0, "warn": 1, "note": 2}
-    found = [finding for rule in RULES for finding in rule(ctx)]
-    return tuple(sorted(found, key=lambda finding: order[finding.severity]))
+    return tuple(sorted(findings, key=lambda finding: order[finding.severity]))
 
 
 def refusals(findings: tuple[Finding, ...], force: bool = False) -> tuple[Finding, ...]:

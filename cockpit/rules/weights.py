@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from cockpit.checkpoint.types import WeightScheme
 from cockpit.rules.context import Context
+from cockpit.rules.declared import bits_text, disagreement
 from cockpit.rules.finding import Finding, Level
 
 _HUMMING_BITS = (2, 3, 5, 6, 7)
@@ -45,10 +46,6 @@ def integer_schemes(ctx: Context) -> list[WeightScheme]:
     return [WeightScheme(bits=bits, kind="int", symmetric=weights.symmetric) for bits in widths]
 
 
-def _bits_text(widths: list[int]) -> str:
-    return f"{', '.join(map(str, widths))}-bit"
-
-
 def widths(ctx: Context) -> Iterator[Finding]:
     """Every packed width must be in the engine's own map, and most need the Humming kernel."""
     engine = ctx.engine
@@ -58,7 +55,7 @@ def widths(ctx: Context) -> Iterator[Finding]:
     if engine.wna16_bits is not None and (missing := [bits for bits in used if bits not in engine.wna16_bits]):
         yield _block(
             "wna16-widths",
-            f"vLLM {engine.version} takes no {_bits_text(missing)} packed weights",
+            f"vLLM {engine.version} takes no {bits_text(missing)} packed weights",
             "Use vLLM 0.26 or newer.",
             on_rig=True,
         )
@@ -66,7 +63,7 @@ def widths(ctx: Context) -> Iterator[Finding]:
     if humming and engine.humming is None:
         yield _block(
             "humming-missing",
-            f"{_bits_text(humming)} weights need the Humming kernel, and {engine.id} has no humming-kernels",
+            f"{bits_text(humming)} weights need the Humming kernel, and {engine.id} has no humming-kernels",
             f"Install humming-kernels beside that vLLM: `{engine.python} -m pip install humming-kernels`.",
             on_rig=True,
         )
@@ -79,7 +76,7 @@ def humming_capability(ctx: Context) -> Iterator[Finding]:
     if humming and old:
         yield _block(
             "humming-capability",
-            f"{_bits_text(humming)} weights need a GPU of compute capability 7.5, one of the chosen has "
+            f"{bits_text(humming)} weights need a GPU of compute capability 7.5, one of the chosen has "
             f"{old[0][0]}.{old[0][1]}",
             "Choose newer GPUs, or a 4-bit or 8-bit checkpoint.",
             on_rig=True,
@@ -90,13 +87,13 @@ def zero_points(ctx: Context) -> Iterator[Finding]:
     """Asymmetric widths must be in the engine's map of widths with zero points."""
     engine = ctx.engine
     asymmetric = sorted({scheme.bits for scheme in integer_schemes(ctx) if scheme.symmetric is False})
-    if engine is None or engine.wna16_zero_point_bits is None or not asymmetric:
+    if engine is None or engine.platform == "cpu" or engine.wna16_zero_point_bits is None or not asymmetric:
         return
     missing = [bits for bits in asymmetric if bits not in engine.wna16_zero_point_bits]
     if missing:
         yield _block(
             "wna16-zero-points",
-            f"vLLM {engine.version} takes no asymmetric {_bits_text(missing)} weights",
+            f"vLLM {engine.version} takes no asymmetric {bits_text(missing)} weights",
             "Use vLLM 0.33 or newer, or a symmetric checkpoint.",
             on_rig=True,
         )
@@ -163,14 +160,14 @@ def packed_experts(ctx: Context) -> Iterator[Finding]:
     if refused and engine is not None:
         yield _block(
             "packed-experts",
-            f"vLLM {engine.version} refuses {_bits_text(odd)} experts",
+            f"vLLM {engine.version} refuses {bits_text(odd)} experts",
             "Use vLLM 0.33 or newer, or a checkpoint whose experts are 4-bit or 8-bit.",
             on_rig=True,
         )
     else:
         yield _warn(
             "packed-experts",
-            f"nobody has reported {_bits_text(odd)} experts to work end to end in vLLM",
+            f"nobody has reported {bits_text(odd)} experts to work end to end in vLLM",
             "Compare its first answers with those of another checkpoint.",
         )
 
@@ -225,38 +222,6 @@ def missing(ctx: Context) -> Iterator[Finding]:
         f"{checkpoint.source} has no safetensors files",
         "Take the whole checkpoint; `load-format: dummy` under flags serves random weights.",
     )
-
-
-def disagreement(ctx: Context) -> Iterator[Finding]:
-    """The slug says one thing and the files another: the files count."""
-    checkpoint, weights = ctx.checkpoint, ctx.slug.weights
-    if checkpoint is None:
-        return
-    quantization = checkpoint.quantization
-    said: list[str] = []
-    plain = weights.format in ("bf16", "fp16")
-    declared = "none" if plain else weights.format
-    if declared != quantization.method:
-        said.append(f"format {weights.format}, found {quantization.declared_method or quantization.method}")
-    found = sorted(quantization.widths)
-    stated = sorted(set(weights.widths) | ({weights.bits} if weights.bits else set()))
-    if stated and found and not plain and stated != found:
-        said.append(f"{_bits_text(stated)}, found {_bits_text(found)}")
-    if weights.moe != checkpoint.moe:
-        said.append(f"{'mixture of experts' if weights.moe else 'dense'}, found the opposite")
-    if weights.vision != checkpoint.vision:
-        said.append(f"{'vision' if weights.vision else 'no vision'}, found the opposite")
-    if weights.mtp and not checkpoint.mtp_layers:
-        said.append("an MTP head, found none")
-    native = checkpoint.max_model_len
-    if weights.native_max_model_len is not None and native is not None and weights.native_max_model_len != native:
-        said.append(f"a context of {weights.native_max_model_len:,}, found {native:,}")
-    if said:
-        yield _warn(
-            "slug-disagrees",
-            f"the slug declares {'; '.join(said)}",
-            "The files count here; correct the slug.",
-        )
 
 
 def version_of(text: str) -> tuple[int, ...]:
