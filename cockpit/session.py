@@ -17,6 +17,7 @@ from cockpit.checkpoint.inspect import inspect
 from cockpit.checkpoint.types import Checkpoint, Quantization
 from cockpit.config import Config, load_config
 from cockpit.errors import CockpitError
+from cockpit.hub import cached_repos, hub_cache
 from cockpit.launch.new_slug import propose, save
 from cockpit.launch.plan import Facts, context_for, make_plan, toggle_states
 from cockpit.launch.types import LaunchPlan
@@ -25,7 +26,6 @@ from cockpit.rig.facts import read_facts
 from cockpit.rig.flags import cached_flags, engine_flags
 from cockpit.rig.gpus import gpu_holders, used_gpu_bytes
 from cockpit.rig.host import first_free_port, port_is_free, port_owner, process_name
-from cockpit.rig.hub import cached_repos, hub_cache
 from cockpit.rig.rig import read_rig
 from cockpit.rig.types import Engine, EngineProblem, Rig
 from cockpit.rules.finding import Finding, ToggleState

@@ -1,4 +1,4 @@
-"""The local Hugging Face cache: where it lies, and which folder of it holds a repository's files."""
+"""Which folder of the local Hugging Face cache holds a repository's files."""
 
 from __future__ import annotations
 
@@ -8,19 +8,9 @@ from pathlib import Path
 
 from cockpit.checkpoint.keys import fail_reading
 from cockpit.errors import CockpitError
+from cockpit.hub import hub_cache
 
 _REVISION = re.compile(r"[A-Za-z0-9_.-]{1,80}")
-
-
-def cache_folder() -> Path:
-    """The cache's folder by the same variables, in the same order, that huggingface_hub goes by."""
-    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
-        if os.environ.get(variable):
-            return Path(os.environ[variable]).expanduser()
-    if os.environ.get("HF_HOME"):
-        return Path(os.environ["HF_HOME"]).expanduser() / "hub"
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "huggingface" / "hub"
 
 
 def _main(folder: Path) -> str | None:
@@ -40,7 +30,7 @@ def cached_folder(repository: str, home: Path | None = None) -> Path:
 
     Raises CockpitError with the command that downloads it when it is not there.
     """
-    home = home or cache_folder()
+    home = home or hub_cache(os.environ)
     folder = home / ("models--" + repository.replace("/", "--"))
     snapshots = folder / "snapshots"
     download = f"Download it with: hf download {repository}"

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cockpit import paths
+from cockpit.hub import TOKEN_VARIABLES, token_file
 from cockpit.rig.check_types import Check, Examined, Status
 from cockpit.rig.facts import free_bytes
-from cockpit.rig.hub import TOKEN_VARIABLES, token_file
 from cockpit.units import GIB, gib
 
 SHARED_BYTES_A_RANK = GIB

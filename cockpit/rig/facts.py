@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from cockpit.rig.hub import cached_repos, hub_cache, is_offline, token_source
+from cockpit.hub import cached_repos, hub_cache, is_offline, token_source
 from cockpit.rig.types import HostFacts
 
 SHARED_MEMORY = Path("/dev/shm")

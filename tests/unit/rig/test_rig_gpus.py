@@ -6,7 +6,7 @@ from typing import Any
 import pynvml
 import pytest
 
-from cockpit.rig.gpus import read_gpus
+from cockpit.rig.gpus import gpu_holders, read_gpus
 
 GIB = 1024**3
 
@@ -101,3 +101,37 @@ def test_no_driver_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     assert survey.gpus == ()
     assert survey.problem is not None and survey.problem.startswith("no NVIDIA driver: ")
     assert survey.problem.endswith(".") and "\n" not in survey.problem
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(13000, (13, 0)), (12080, (12, 8)), (12090, (12, 9)), (0, None), (NOT_SUPPORTED, None)]
+)
+def test_the_drivers_cuda_is_read_from_its_number(
+    monkeypatch: pytest.MonkeyPatch, number: Any, expected: tuple[int, int] | None
+) -> None:
+    Nvml(monkeypatch, nvmlSystemGetCudaDriverVersion_v2=number)
+    assert read_gpus().driver_cuda == expected
+
+
+def test_who_holds_a_gpu_is_read_from_both_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = Nvml(
+        monkeypatch,
+        nvmlDeviceGetComputeRunningProcesses=[SimpleNamespace(pid=7, usedGpuMemory=GIB)],
+        nvmlDeviceGetGraphicsRunningProcesses=[
+            SimpleNamespace(pid=7, usedGpuMemory=GIB),
+            SimpleNamespace(pid=8, usedGpuMemory=None),
+        ],
+    )
+    assert gpu_holders() == {0: {7: GIB, 8: None}, 1: {7: GIB, 8: None}}
+    assert nvml.open == 0
+
+
+def test_nobody_holds_a_gpu_where_the_driver_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    Nvml(
+        monkeypatch,
+        nvmlDeviceGetComputeRunningProcesses=NOT_SUPPORTED,
+        nvmlDeviceGetGraphicsRunningProcesses=NOT_SUPPORTED,
+    )
+    assert gpu_holders() == {0: {}, 1: {}}
+    Nvml(monkeypatch, nvmlDeviceGetCount=NOT_SUPPORTED)
+    assert gpu_holders() == {}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.rig.platforms import local_platform, platform_of
+from cockpit.rig.platforms import cuda_of, local_platform, platform_of
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,21 @@ def test_no_version_text_makes_the_reader_fail(version: str) -> None:
 def test_a_cuda_suffix_is_cuda_on_every_version(base: str, cuda: int) -> None:
     assert local_platform(f"{base}+cu{cuda}") == "cuda"
     assert local_platform(base) is None
+
+
+@pytest.mark.parametrize(
+    ("distributions", "expected"),
+    [
+        ({"torch": "2.11.0+cu128"}, (12, 8)),
+        ({"torch": "2.14.0+cu130", "nvidia-cuda-runtime-cu12": "12.8.90"}, (13, 0)),
+        ({"torch": "2.14.0", "nvidia-cuda-runtime": "13.0.48"}, (13, 0)),
+        ({"torch": "2.8.0", "nvidia-cuda-runtime-cu12": "12.8.90"}, (12, 8)),
+        ({"torch": "2.13.0+cpu"}, None),
+        ({"nvidia-cuda-runtime": "unknown"}, None),
+        ({}, None),
+    ],
+)
+def test_the_cuda_of_a_build_is_that_of_its_torch(
+    distributions: dict[str, str], expected: tuple[int, int] | None
+) -> None:
+    assert cuda_of(distributions) == expected
