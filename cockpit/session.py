@@ -16,7 +16,7 @@ from cockpit.catalog.slug import Platform, Slug
 from cockpit.checkpoint.inspect import inspect
 from cockpit.checkpoint.types import Checkpoint, Quantization
 from cockpit.config import Config, load_config
-from cockpit.errors import CockpitError
+from cockpit.errors import CockpitError, FailedError
 from cockpit.hub import cached_repos, hub_cache
 from cockpit.launch.new_slug import propose, save
 from cockpit.launch.plan import Facts, context_for, make_plan, toggle_states
@@ -29,7 +29,7 @@ from cockpit.rig.host import first_free_port, port_is_free, port_owner, process_
 from cockpit.rig.rig import read_rig
 from cockpit.rig.types import Engine, EngineProblem, Rig
 from cockpit.rules.finding import Finding, ToggleState
-from cockpit.rules.plan_rules import plan_findings, refusals
+from cockpit.rules.plan_rules import blocks_first, plan_findings, refusals
 from cockpit.supervisor import store
 from cockpit.supervisor.ready import probe, state_of
 from cockpit.supervisor.record import InstanceRecord
@@ -198,11 +198,20 @@ class Session:
         """
         entry = self.catalog.get(name)
         facts = self.facts(entry, wanted_engine)
+        silent: tuple[Finding, ...] = ()
         if facts.engine is not None and facts.flags is None:
-            facts = msgspec.structs.replace(facts, flags=engine_flags(facts.engine))
+            try:
+                facts = msgspec.structs.replace(facts, flags=engine_flags(facts.engine))
+            except FailedError as error:
+                silent = (_flags_unknown(error),)
         ctx = context_for(entry.slug, chosen, facts)
         plan = self.plan_entry(entry, chosen, facts)
-        return Check(slug=entry.slug.name, toggles=toggle_states(ctx), values=plan.values, findings=plan.findings)
+        return Check(
+            slug=entry.slug.name,
+            toggles=toggle_states(ctx),
+            values=plan.values,
+            findings=blocks_first((*plan.findings, *silent)),
+        )
 
     def start(self, plan: LaunchPlan, force: bool = False) -> Running:
         """Start the server of a plan; it outlives this process.
@@ -303,6 +312,12 @@ class Session:
         if port is None or port_is_free(chosen.get("host", facts.default_host), port):
             return None
         return port_owner(port) or "another program"
+
+
+def _flags_unknown(error: FailedError) -> Finding:
+    return Finding(
+        rule="flags-unknown", severity="warn", subject="engine", message=error.title, fix=error.fix, level="rig"
+    )
 
 
 def _unquantized(checkpoint: Checkpoint) -> Checkpoint:

@@ -33,7 +33,7 @@ def cached_folder(repository: str, home: Path | None = None) -> Path:
     home = home or hub_cache(os.environ)
     folder = home / ("models--" + repository.replace("/", "--"))
     snapshots = folder / "snapshots"
-    download = f"Download it with: hf download {repository}"
+    download = f"Download it with `hf download {repository}`."
     try:
         found = sorted(entry for entry in snapshots.iterdir() if entry.is_dir())
     except (FileNotFoundError, NotADirectoryError):

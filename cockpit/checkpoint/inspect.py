@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 
@@ -107,8 +108,9 @@ def _local(source: str) -> Path | None:
         if source and path.exists():
             return path
     except OSError as error:
-        detail = error.strerror or type(error).__name__
-        raise CockpitError(f"{shown(source)}: cannot be read", detail, "Make it readable.") from error
+        if error.errno != errno.ENAMETOOLONG:
+            detail = error.strerror or type(error).__name__
+            raise CockpitError(f"{shown(source)}: cannot be read", detail, "Make it readable.") from error
     except (RuntimeError, ValueError):
         # A home that does not exist, or a character that no path can have.
         pass

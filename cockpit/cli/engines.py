@@ -31,6 +31,11 @@ def engine_json(engine: Engine) -> dict[str, Any]:
         "wna16_bits": engine.wna16_bits,
         "wna16_zero_point_bits": engine.wna16_zero_point_bits,
         "humming": engine.humming,
+        "quantized_embedding": engine.quantized_embedding,
+        "autoround_int8": engine.autoround_int8,
+        "moe_packed_widths": engine.moe_packed_widths,
+        "kv_cache_dtypes": engine.kv_cache_dtypes,
+        "min_capabilities": engine.min_capabilities,
         "source": engine.source,
         "overlays": {},
     }
@@ -55,7 +60,7 @@ def _list(as_json: bool) -> int:
 
     session = Session()
     for problem in session.engine_problems:
-        tell(f"⚠ {problem.path}: {problem.title}. {problem.fix}")
+        tell(f"⚠ {problem.title}. {problem.fix}")
     if as_json:
         emit([engine_json(engine) for engine in session.engines])
         return 0

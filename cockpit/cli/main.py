@@ -16,7 +16,7 @@ from cockpit import __version__, paths
 from cockpit.cli.output import emit, flush, ready_streams, tell
 from cockpit.errors import CockpitError
 
-VERBS = ("slugs", "inspect", "doctor", "check", "plan", "serve", "ps", "top", "logs", "stop", "engines", "demo")
+VERBS = ("slugs", "inspect", "kv", "doctor", "check", "plan", "serve", "ps", "top", "logs", "stop", "engines", "demo")
 """Modules of this package; each has add(subparsers), which names its run function."""
 
 

@@ -29,10 +29,11 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Start; exit 0 when started (or ready), 1 when it died or was not ready in time, 2 when refused."""
     from cockpit.launch.plan import parse_settings
-    from cockpit.session import Session, describe
+    from cockpit.session import Session, describe, refuse_if_blocked
 
     session = Session()
     plan = session.plan(arguments.slug, parse_settings(arguments.settings), arguments.engine)
+    refuse_if_blocked(plan, arguments.force)
     for finding in plan.findings:
         if finding.severity != "block":
             tell(describe(finding))

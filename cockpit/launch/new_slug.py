@@ -86,7 +86,7 @@ def _folder(checkpoint: Checkpoint) -> Path:
             f"{checkpoint.source} is a lone file, and a slug needs a checkpoint", fix="Name the checkpoint's folder."
         )
     folder = Path(checkpoint.folder).resolve()
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in str(folder)):
+    if any(unicodedata.category(letter) in ("Cc", "Cs") and letter not in "\n\t" for letter in str(folder)):
         raise CockpitError(
             f"{str(folder)!a}: a slug cannot hold a path with control characters or without UTF-8",
             fix="Rename the folder.",
@@ -169,13 +169,16 @@ def _serving(checkpoint: Checkpoint, rig: Rig) -> list[Line]:
         Line(text=f"kv_cache_dtype: {dtype}", why="the model's own type" if dtype == "auto" else "half the bytes"),
         Line(text=f"gpu_memory_utilization: {UTILIZATION}", why="vLLM's default"),
     ]
-    if keeps_state(checkpoint):
-        why = "a hybrid model keeps one state block a sequence"
-        lines.append(Line(text=f"max_num_seqs: {_HYBRID_SEQUENCES}", why=why))
+    lines.extend(_sequences(checkpoint))
     if drafts:
         text = f"speculative: {{method: mtp, tokens: {_DRAFT_TOKENS}}}"
         lines.append(Line(text=text, why="the checkpoint has kept its MTP head"))
     return lines
+
+
+def _sequences(checkpoint: Checkpoint) -> Iterator[Line]:
+    if keeps_state(checkpoint):
+        yield Line(text=f"max_num_seqs: {_HYBRID_SEQUENCES}", why="a hybrid model keeps one state block a sequence")
 
 
 def _on_cpu(checkpoint: Checkpoint) -> list[Line]:
@@ -184,6 +187,7 @@ def _on_cpu(checkpoint: Checkpoint) -> list[Line]:
     return [
         Line(text="platform: cpu", why="this machine has no GPU"),
         Line(text=f"max_model_len: {length}", why="short, for a CPU"),
+        *_sequences(checkpoint),
         Line(text="enforce_eager: on", why="boots much faster"),
         Line(text="env:"),
         Line(text=f'  VLLM_CPU_KVCACHE_SPACE: "{space}"', why="GiB of the KV pool"),
@@ -203,9 +207,9 @@ def save(text: str, name: str, folder: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("x", encoding="utf-8") as handle:
             handle.write(text)
-    except FileExistsError as error:
-        raise CockpitError(f"{target} is there already", fix="Give another --name, or edit that file.") from error
     except OSError as error:
+        if isinstance(error, FileExistsError) and target.parent.is_dir():
+            raise CockpitError(f"{target} is there already", fix="Give another --name, or edit that file.") from error
         raise CockpitError(
             f"cannot write {target}", error.strerror or str(error), "Make the folder writable."
         ) from error

@@ -15,19 +15,19 @@ _FULL_BITS = 16
 def formats_of(checkpoint: Checkpoint) -> tuple[str, ...]:
     """The words that a slug may use for the checkpoint's format, the most telling one first.
 
-    Floats that AutoRound or compressed-tensors have packed go by their own name as well as by the packer's.
+    Floats that AutoRound or compressed-tensors have packed go by their own name.
     """
     quantization = checkpoint.quantization
     if quantization.method == "none":
         return ("fp16", "bf16") if checkpoint.dtype == "float16" else ("bf16", "fp16")
     schemes = {(scheme.kind, scheme.bits) for scheme, _ in quantization.schemes}
-    packer = quantization.method in ("auto-round", "compressed-tensors")
-    if packer and schemes == {("float", 8)}:
-        return ("fp8", quantization.method)
-    if packer and schemes == {("float", 4)}:
-        groups = {scheme.group_size for scheme, _ in quantization.schemes}
-        return ("nvfp4" if groups == {16} else "mxfp4", quantization.method)
-    return (quantization.method,)
+    floats = schemes in ({("float", 8)}, {("float", 4)})
+    if not floats or quantization.method not in ("auto-round", "compressed-tensors"):
+        return (quantization.method,)
+    groups = {scheme.group_size for scheme, _ in quantization.schemes}
+    own = "fp8" if schemes == {("float", 8)} else "nvfp4" if groups == {16} else "mxfp4"
+    # A slug's `auto-round` means integers.
+    return (own,) if quantization.method == "auto-round" else (own, quantization.method)
 
 
 def symmetry(quantization: Quantization) -> bool | None:
@@ -46,7 +46,8 @@ def _differences(weights: Weights, checkpoint: Checkpoint) -> Iterator[str]:
     quantization = checkpoint.quantization
     formats = formats_of(checkpoint)
     if weights.format not in formats:
-        found = quantization.declared_method or formats[0]
+        # The method's own word where a slug cannot declare it, and where the words alone would not differ.
+        found = formats[0] if formats[0] != "other" else quantization.declared_method or "an unknown method"
         yield f"format {weights.format}, found {found}"
     yield from _numbers(weights, quantization)
     if weights.moe != checkpoint.moe:

@@ -196,7 +196,8 @@ def method(ctx: Context) -> Iterator[Finding]:
         yield _block(
             "quantization-method",
             f"vLLM {engine.version} has no quantization method named {name}",
-            "Use a checkpoint that another method made.",
+            "Use a vLLM that has it, or a checkpoint that another method made.",
+            on_rig=True,
         )
     else:
         yield _warn(

@@ -205,14 +205,14 @@ def mark_dead(record: InstanceRecord, exit_code: int | None) -> InstanceRecord:
 
 
 def find(text: str) -> InstanceRecord:
-    """The instance named ``text``, else the only one that serves the slug ``text``.
+    """The instance named ``text``, else the only one that serves the slug ``text`` (with or without its engine).
 
     Raises CockpitError when there is none (with the nearest names) or more than one.
     """
     if _NAME.fullmatch(text) and ".." not in text and _file(text).exists():
         return load(text)
     records, _ = load_all()
-    of_slug = [record for record in records if record.slug == text]
+    of_slug = [record for record in records if text in (record.slug, record.slug.partition("/")[2])]
     if len(of_slug) == 1:
         return of_slug[0]
     if of_slug:

@@ -42,7 +42,7 @@ def test_the_real_vllm_is_described_without_importing_it(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     started = time.monotonic()
     probe_engine(command, "fresh")
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 2.0
 
 
 def test_the_shim_makes_vllm_state_the_cpu_build_and_torchvision_is_gone() -> None:

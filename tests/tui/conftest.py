@@ -17,7 +17,7 @@ from cockpit.rig.types import Rig
 from cockpit.session import Session
 from cockpit.supervisor import process, store
 
-from .world import CPU_DISTRIBUTIONS, CPU_RIG, CUDA_DISTRIBUTIONS, fake_engine
+from .world import CPU_DISTRIBUTIONS, CPU_RIG, CUDA_DISTRIBUTIONS, HOST, fake_engine
 
 MakeSession = Callable[..., Session]
 
@@ -47,7 +47,11 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     # Far from 8000: a real vLLM may be loading there, which binds its port long before it listens.
     monkeypatch.setattr("cockpit.session.FIRST_PORT", 20_000 + os.getpid() % 10_000)
-    for name in ("NO_COLOR", "VLLM_API_KEY", "VLLM_MARLIN_INPUT_DTYPE", "EDITOR", "VISUAL"):
+    # The host is as fixed as the rig: a machine without a compiler or with models in its cache tests the same.
+    monkeypatch.setattr("cockpit.session.read_facts", lambda _: HOST)
+    monkeypatch.setattr("cockpit.session.gpu_holders", dict)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    for name in ("HF_HUB_CACHE", "NO_COLOR", "VLLM_API_KEY", "VLLM_MARLIN_INPUT_DTYPE", "EDITOR", "VISUAL"):
         monkeypatch.delenv(name, raising=False)
     yield tmp_path
     for record in store.load_all()[0]:

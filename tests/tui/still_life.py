@@ -12,7 +12,7 @@ from cockpit import paths
 from cockpit.catalog.load import Catalog, Entry, load
 from cockpit.config import Config
 from cockpit.rig.types import Engine, Rig
-from cockpit.session import InstanceView, Session
+from cockpit.session import CheckpointAnswer, InstanceView, Session, read_checkpoint
 from cockpit.supervisor.boot_state import BootFacts, BootStage, BootState
 from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
 from cockpit.supervisor.spawn import Running
@@ -61,6 +61,17 @@ class StillSession(Session):
         self.__dict__["_found_engines"] = (list(engines), [])
         self.__dict__["catalog"] = still_catalog()
         self._seen = {one.record.name: one for one in seen}
+
+    def checkpoint_of(self, entry: Entry) -> CheckpointAnswer:
+        """Shipped ones as they are, said to lie in /opt; repositories are not on this machine."""
+        if entry.slug.weights.path is None:
+            return CheckpointAnswer()
+        real = msgspec.structs.replace(entry, file=paths.shipped("slugs") / entry.file.relative_to(SHIPPED_TO))
+        answer = read_checkpoint(real.model_source)
+        assert answer.checkpoint is not None, answer.problem
+        moved = msgspec.structs.replace(answer.checkpoint, source=entry.model_source, folder=entry.model_source)
+        self._checkpoints[entry.model_source] = CheckpointAnswer(checkpoint=moved)
+        return self._checkpoints[entry.model_source]
 
     def instances(self) -> tuple[list[InstanceView], list[str]]:
         """Those that were given."""

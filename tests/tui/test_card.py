@@ -9,6 +9,7 @@ import psutil
 import pytest
 from textual.widgets import Input
 
+from cockpit.launch.plan import context_for, toggle_states
 from cockpit.launch.render import shell_command
 from cockpit.launch.toggles import TOGGLES, Toggle
 from cockpit.launch.values import Choice, Indices, Share, Text, Whole
@@ -85,7 +86,8 @@ async def test_every_toggle_key_changes_the_command_that_is_shown(make_session: 
 
 
 async def test_every_toggle_key_on_the_cpu_changes_the_command_or_says_why_not(session: Session) -> None:
-    states = session.check("cpu/tiny-qwen3", {}).toggles
+    entry = session.catalog.get("cpu/tiny-qwen3")
+    states = toggle_states(context_for(entry.slug, {}, session.facts(entry)))
     blocked = {name: state.reason or "" for name, state in states.items() if state.state == "blocked"}
     assert len(blocked) == 6 and all(blocked.values())
     async with opened(session, SMALLEST) as pilot:

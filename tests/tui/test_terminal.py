@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ from .helpers import (
     until_told,
     words_of,
 )
-from .world import cpu_slug, rig_of, write_slug
+from .world import cpu_slug, rig_of, tiny_model, write_slug
 
 MARKUP = "[/home/u] [bold]loud[/bold] [red on blue] [@click=app.quit]x[/] [[[ ]]] \\[b]"
 INVISIBLE = "\u202edesrever\u202c \u200bzero \ufeffmark"
@@ -128,6 +129,7 @@ async def test_no_color_leaves_greys_glyphs_and_words(
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_hostile_text_in_a_slug_is_text(session: Session, size: tuple[int, int]) -> None:
+    shutil.copytree(tiny_model(), paths.user_slugs() / "[bold] [" / "x]")
     text = MARKUP.replace("\\", "\\\\") + " " + INVISIBLE
     write_slug(
         "hostile",
@@ -139,7 +141,7 @@ async def test_hostile_text_in_a_slug_is_text(session: Session, size: tuple[int,
         max_model_len: 2048
         served_model_name: "[/red] {INVISIBLE}"
         weights: {{format: bf16, path: "./[bold] [/x]"}}
-        flags: {{chat-template: "{text}"}}
+        flags: {{load-format: dummy, chat-template: "{text}"}}
         env: {{SOME_TEXT: "[/dim] {INVISIBLE}"}}
         quality: {{kld: 0.1, source: "[/b] {INVISIBLE}"}}
         """,
@@ -197,7 +199,8 @@ async def test_hostile_log_lines_are_text(session: Session, size: tuple[int, int
         model: noisy
         platform: cpu
         max_model_len: 2048
-        weights: {{format: bf16, path: .}}
+        weights: {{format: bf16, path: {tiny_model()}}}
+        flags: {{load-format: dummy}}
         env: {{FAKE_LOG: "{log}", FAKE_VLLM: "--boot-seconds 1"}}
         """,
     )
@@ -230,7 +233,8 @@ async def test_a_hostile_exception_of_a_dead_server_is_text(session: Session, tm
         model: dies
         platform: cpu
         max_model_len: 2048
-        weights: {{format: bf16, path: .}}
+        weights: {{format: bf16, path: {tiny_model()}}}
+        flags: {{load-format: dummy}}
         env: {{FAKE_LOG: "{log}", FAKE_VLLM: "--boot-seconds 30 --die-at 0.1"}}
         """,
     )

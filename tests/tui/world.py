@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 from cockpit import paths
-from cockpit.rig.types import Gpu, Rig
+from cockpit.rig.types import Gpu, HostFacts, Rig
 from cockpit.units import GIB
 
 FAKE_VLLM = Path(__file__).with_name("fake_vllm.py")
@@ -16,6 +16,13 @@ CPU_RIG = Rig(
     memory_total_bytes=16 * GIB,
     memory_available_bytes=12 * GIB,
     cpu_count=4,
+)
+HOST = HostFacts(
+    shared_memory_total_bytes=16 * GIB,
+    shared_memory_free_bytes=16 * GIB,
+    compiler="/usr/bin/gcc",
+    token="HF_TOKEN",
+    model_cache_free_bytes=500 * GIB,
 )
 
 
@@ -68,10 +75,16 @@ def write_slug(name: str, body: str) -> Path:
     return file
 
 
+def tiny_model() -> Path:
+    """A checkpoint folder that can be read."""
+    return paths.shipped("slugs") / "cpu" / "tiny-qwen3"
+
+
 def cpu_slug(name: str, *, options: str = "", model: str = "a fake", extra: str = "") -> Path:
     """A slug of the fake CPU engine; ``options`` go to the fake server."""
     return write_slug(
         name.replace("/", "-"),
         f'name: {name}\nmodel: "{model}"\nplatform: cpu\nmax_model_len: 2048\n'
-        f"weights: {{format: bf16, path: .}}\nenv: {{FAKE_VLLM: '{options}'}}\n{extra}",
+        f"weights: {{format: bf16, path: {tiny_model()}}}\n"
+        f"flags: {{load-format: dummy}}\nenv: {{FAKE_VLLM: '{options}'}}\n{extra}",
     )

@@ -1,0 +1,49 @@
+"""What of the KV cache's arithmetic differs between vLLM versions: one table, compared release by release."""
+
+from __future__ import annotations
+
+import re
+
+Release = tuple[int, int]
+
+OLDEST: Release = (0, 26)
+"""Older versions were not compared."""
+NEWEST: Release = (0, 33)
+"""Newer ones are taken to be like this one."""
+
+SINCE: dict[str, Release] = {
+    # Prefix caching is on for hybrid models unless it is said otherwise (engine/arg_utils.py).
+    "hybrid-prefix-caching": (0, 28),
+    # GPUs of 160 GiB and more get larger steps (get_batch_defaults of engine/arg_utils.py).
+    "batch-160-gib": (0, 28),
+    # Backends pack quantized caches alike in every kind of layer (customize_spec of v1/attention/backend.py).
+    "packing-by-backend": (0, 28),
+    # The boot check leaves the pool's null block out (get_kv_cache_configs of v1/core/kv_cache_utils.py).
+    "null-block": (0, 29),
+    # Pages that divide no larger one are padded whatever the backend (unify_kv_cache_spec_page_size, likewise).
+    "padded-pages": (0, 29),
+    # The CPU's kernels take multiples of 32 tokens instead of 16 (v1/attention/backends/cpu_attn.py).
+    "cpu-kernel-32": (0, 29),
+    # Windowed layers begin with blocks as long as the others' (get_kv_cache_spec of layers/attention/attention.py).
+    "window-block": (0, 30),
+    # GDN layers of FlashInfer keep one state more for prefix caching (layers/mamba/gdn/qwen_gdn_linear_attn.py).
+    "gdn-checkpoints": (0, 33),
+    # GB10 gets small steps although its memory is large (get_batch_defaults of engine/arg_utils.py).
+    "batch-gb10": (0, 33),
+}
+"""Change → the first release that has it."""
+
+_NUMBER = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?![0-9])")
+
+
+def release_of(version: str | None) -> Release | None:
+    """Major and minor number of a version text, the newest one followed here for None, and None for nonsense."""
+    if version is None:
+        return NEWEST
+    match = _NUMBER.match(version)
+    return (int(match.group(1)), int(match.group(2))) if match else None
+
+
+def has(change: str, release: Release) -> bool:
+    """Whether a release has a change of the table."""
+    return release >= SINCE[change]
