@@ -24,22 +24,24 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the catalog. Broken files are listed and hide nothing; exit code 0 all the same."""
     if arguments.filter[:1] == ["new"]:
         return _new(arguments)
-    if arguments.name is not None or arguments.rig is not None:
-        raise CockpitError("--name and --rig belong to new", fix="Write `cockpit slugs new PATH|REPO`.")
+    if arguments.name is not None:
+        raise CockpitError("--name belongs to new", fix="Write `cockpit slugs new PATH|REPO`.")
     from cockpit.cli.shapes import problem_json, slug_json
     from cockpit.launch.plan import Facts, context_for, toggle_states
     from cockpit.rig.types import Rig
-    from cockpit.session import Session
 
-    catalog = Session().catalog
+    session = session_of(arguments)
+    catalog = session.catalog
     entries = catalog.matching(" ".join(arguments.filter))
     # The list says what the recipes allow; GPUs and engines are `check`'s business and take time to ask.
-    anywhere = Facts(rig=Rig(), engine=None, environ={}, free_port=8000, cwd="/")
+    rig = session.rig if arguments.rig else Rig()
     rows = []
     listed = []
     for entry in entries:
         slug = entry.slug
-        ctx = context_for(slug, {}, anywhere)
+        answer = session.checkpoint_of(entry)
+        facts = Facts(rig=rig, checkpoint=answer.checkpoint, engine=None, environ={}, free_port=8000, cwd="/")
+        ctx = context_for(slug, {}, facts)
         states = toggle_states(ctx)
         values = {name: value for name, value in ctx.values.items() if name != "port"}
         listed.append(slug_json(entry, states, values))

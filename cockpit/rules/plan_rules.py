@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from cockpit.rules import parallel, weights
+from cockpit.rules import capability, parallel, weights
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
 from cockpit.rules.host import HOST_RULES
@@ -147,6 +147,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     _int8,
     _int8_default_off,
     *weights.RULES,
+    *capability.RULES,
     *parallel.RULES,
     *HOST_RULES,
 )

@@ -89,8 +89,7 @@ def test_a_name_that_no_slug_may_have_is_one_sentence(refused: Refused, name: st
     [
         (["new"], "slugs new needs one checkpoint"),
         (["new", "a", "b"], "slugs new needs one checkpoint"),
-        (["dual", "--name", "a/b"], "--name and --rig belong to new"),
-        (["--rig", "2x3090"], "--name and --rig belong to new"),
+        (["dual", "--name", "a/b"], "--name belongs to new"),
         (["new", str(FIXTURES / "unknown-method")], "is quantized with quark, which a slug cannot declare"),
         (["new", str(FIXTURES / "bitsandbytes-nf4")], "is quantized with bitsandbytes, which a slug cannot declare"),
         (["new", str(FIXTURES / "llama"), "--rig", "3x3090"], "there is no rig '3x3090'"),
