@@ -182,8 +182,8 @@ def _unknown(arguments: argparse.Namespace, unknown: KvUnknown) -> int:
 
 
 def _print(forecast: KvForecast, layout: KvLayout, settings: KvSettings, longest: int, available: int) -> None:
-    groups = len(layout.groups)
-    say(f"capacity      {tokens(forecast.capacity_tokens)} tokens in {gib(available, 2)} GiB a GPU")
+    groups, each = len(layout.groups), "" if settings.platform == "cpu" else " a GPU"
+    say(f"capacity      {tokens(forecast.capacity_tokens)} tokens in {gib(available, 2)} GiB{each}")
     say(
         f"requests      {forecast.max_concurrency:.2f} of {tokens(settings.max_model_len)} tokens each"
         f" ({forecast.blocks_per_request:,} blocks a request)"

@@ -20,6 +20,7 @@ from cockpit.planner.kv import (
 from cockpit.planner.layout import kv_layout
 from cockpit.planner.types import AttentionLayers, KvForecast, KvLayout, KvModel, KvSettings, KvUnknown
 
+few = settings(max_examples=50, deadline=None)
 RANKS = (1, 2, 4, 8)
 LENGTHS = st.integers(1, 300_000)
 POOLS = st.integers(0, 2**37)
@@ -73,6 +74,7 @@ def _layout(launch: tuple[KvModel, KvSettings], **changes: Any) -> KvLayout:
     return layout
 
 
+@few
 @given(launches(), POOLS, st.integers(0, 2**30))
 def test_more_memory_never_holds_fewer_tokens(launch: tuple[KvModel, KvSettings], available: int, more: int) -> None:
     layout, length = _layout(launch), launch[1].max_model_len
@@ -81,6 +83,7 @@ def test_more_memory_never_holds_fewer_tokens(launch: tuple[KvModel, KvSettings]
     assert less.fits <= greater.fits
 
 
+@few
 @given(launches(), LENGTHS, POOLS)
 def test_what_is_promised_never_exceeds_the_pool(
     launch: tuple[KvModel, KvSettings], longer: int, available: int
@@ -94,6 +97,7 @@ def test_what_is_promised_never_exceeds_the_pool(
         assert forecast.capacity_tokens <= forecast.blocks * layout.block_size_tokens
 
 
+@few
 @given(launches(), LENGTHS, LENGTHS, POOLS)
 def test_a_longer_context_never_needs_less(
     launch: tuple[KvModel, KvSettings], one: int, other: int, available: int
@@ -105,7 +109,7 @@ def test_a_longer_context_never_needs_less(
     assert short.bytes_needed <= long.bytes_needed
 
 
-@settings(max_examples=40)
+@few
 @given(models(), st.sampled_from((2, 4, 8)))
 def test_ranks_share_the_bytes_of_a_token_while_the_kv_heads_divide(model: KvModel, ranks: int) -> None:
     assume(all(one.kv_heads % ranks == 0 for one in model.attention) and model.gated_delta is None)
@@ -114,7 +118,7 @@ def test_ranks_share_the_bytes_of_a_token_while_the_kv_heads_divide(model: KvMod
     assert whole.bytes_per_block == ranks * shared.bytes_per_block
 
 
-@settings(max_examples=40)
+@few
 @given(models(), st.sampled_from((2, 4, 8)))
 def test_ranks_beyond_the_kv_heads_hold_copies(model: KvModel, ranks: int) -> None:
     assume(model.gated_delta is None and all(one.kv_heads <= ranks for one in model.attention))
@@ -123,6 +127,7 @@ def test_ranks_beyond_the_kv_heads_hold_copies(model: KvModel, ranks: int) -> No
     assert at_heads.bytes_per_block == beyond.bytes_per_block
 
 
+@few
 @given(launches(), POOLS, st.integers(1, 2_000_000))
 def test_the_longest_context_that_fits_fits_and_one_token_more_does_not(
     launch: tuple[KvModel, KvSettings], available: int, limit: int
@@ -137,6 +142,7 @@ def test_the_longest_context_that_fits_fits_and_one_token_more_does_not(
     assert largest_max_model_len(*launch, available, limit) == longest
 
 
+@few
 @given(launches())
 def test_the_bytes_of_one_request_are_just_enough(launch: tuple[KvModel, KvSettings]) -> None:
     needed = bytes_needed_for_one_request(*launch)
@@ -149,6 +155,7 @@ def test_the_bytes_of_one_request_are_just_enough(launch: tuple[KvModel, KvSetti
     assert enough.blocks - reserved == enough.blocks_per_request
 
 
+@few
 @given(launches())
 def test_every_layer_lies_in_one_group_and_every_page_in_the_block(launch: tuple[KvModel, KvSettings]) -> None:
     model, chosen = launch
@@ -159,6 +166,7 @@ def test_every_layer_lies_in_one_group_and_every_page_in_the_block(launch: tuple
     assert all(0 < group.layers * group.page_bytes <= layout.bytes_per_block for group in layout.groups)
 
 
+@few
 @given(st.lists(st.integers(1, 80), min_size=1, max_size=4))
 def test_a_group_is_as_large_as_the_smallest_or_the_largest_set(counts: list[int]) -> None:
     size = group_size(counts)
@@ -181,3 +189,23 @@ def test_pages_that_do_not_divide_are_padded_or_unknown_by_version() -> None:
     )
     assert isinstance(kv_layout(model, KvSettings(max_model_len=64, engine_version="0.28.0")), KvUnknown)
     assert isinstance(kv_layout(model, KvSettings(max_model_len=64, engine_version="0.29.0")), KvLayout)
+
+
+def test_a_window_ends_one_token_short_of_its_width() -> None:
+    # 16 tokens before the newest and a step of 112 are one block of 128, and one more for where the window begins.
+    model = KvModel(attention=(AttentionLayers(layers=1, kv_heads=1, head_dim=64, window=17),))
+    chosen = KvSettings(max_model_len=4096, max_num_batched_tokens=112, platform="cpu")
+    assert _layout((model, chosen)).blocks_per_request(4096) == 2
+
+
+def test_layers_of_two_sizes_that_see_everything_share_one_table() -> None:
+    model = KvModel(
+        attention=(
+            AttentionLayers(layers=3, kv_heads=2, head_dim=64),
+            AttentionLayers(layers=5, kv_heads=2, head_dim=128),
+        )
+    )
+    layout = _layout((model, KvSettings(max_model_len=4096)))
+    assert len(layout.groups) == 1
+    assert layout.bytes_per_block == 16 * 2 * 2 * (3 * 64 + 5 * 128) * 2
+    assert layout.blocks_per_request(4096) == 256

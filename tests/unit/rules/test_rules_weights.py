@@ -217,7 +217,7 @@ CASES: dict[str, Case] = {
     "AutoRound W4 experts": Case(context(checkpoint(moe=True), vllm=engine(version="0.26.0")), None),
     # Architecture and method.
     "an architecture that it does not list": Case(
-        context(checkpoint(architecture="NewForCausalLM")), "architecture",
+        context(checkpoint(architecture="NewForCausalLM")), "architecture", "warn", "checkpoint",
         says="vLLM 0.33.0 does not list the architecture NewForCausalLM",
     ),
     "a list that cannot be read": Case(
