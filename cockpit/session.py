@@ -19,7 +19,7 @@ from cockpit.config import Config, load_config
 from cockpit.errors import CockpitError, FailedError
 from cockpit.hub import cached_repos, hub_cache
 from cockpit.launch.new_slug import propose, save
-from cockpit.launch.plan import Facts, context_for, make_plan, toggle_states
+from cockpit.launch.plan import Address, Facts, context_for, make_plan, toggle_states
 from cockpit.launch.types import LaunchPlan
 from cockpit.rig.engines import choose_engine, command_of, find_engines, probe_engine
 from cockpit.rig.facts import read_facts
@@ -188,7 +188,7 @@ class Session:
 
     def plan_entry(self, entry: Entry, chosen: Mapping[str, Any], facts: Facts) -> LaunchPlan:
         """The exact command, from facts gathered before; asks the host only about a port that was chosen."""
-        return make_plan(entry, chosen, facts, self._owner_of(chosen, facts))
+        return make_plan(entry, chosen, facts, self._address(chosen, facts))
 
     def check(self, name: str, chosen: Mapping[str, Any], wanted_engine: str | None = None) -> Check:
         """Every toggle's state and every finding for the slug of that name or alias.
@@ -307,11 +307,16 @@ class Session:
         return file, slug
 
     @staticmethod
-    def _owner_of(chosen: Mapping[str, Any], facts: Facts) -> str | None:
-        port = chosen.get("port")
-        if port is None or port_is_free(chosen.get("host", facts.default_host), port):
-            return None
-        return port_owner(port) or "another program"
+    def _address(chosen: Mapping[str, Any], facts: Facts) -> Address:
+        """Look at a host or port that the user chose; those that the cockpit chose are known to be free."""
+        if "port" not in chosen and "host" not in chosen:
+            return Address()
+        port = chosen.get("port") or facts.free_port
+        try:
+            free = port_is_free(chosen.get("host", facts.default_host), port)
+        except CockpitError as error:
+            return Address(problem=error.title if not error.detail else f"{error.title}: {error.detail}")
+        return Address() if free else Address(owner=port_owner(port) or "another program")
 
 
 def _flags_unknown(error: FailedError) -> Finding:

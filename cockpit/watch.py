@@ -27,6 +27,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...]
     """New lines of its log, cleaned of control characters."""
     exit_code: int | None = None
+    survivors: int = 0
+    """Processes of a dead server that still run, and hold its memory."""
 
     @property
     def was_ready(self) -> bool:
@@ -73,6 +75,7 @@ class Watch:
             frame=self._sampler.tick(time.time(), state),
             lines=progress.lines,
             exit_code=progress.exit_code,
+            survivors=len(members_of(record)) if state == "dead" else 0,
         )
 
     def close(self) -> None:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from cockpit.session import Inspection
 
 
+_OF_THE_CHECKPOINT = ("int8", "speculative_tokens", "vision")
+"""Toggles that its files decide; the others are the rig's."""
+
+
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the verb."""
     parser = verb(verbs, "inspect", "say what a checkpoint is and what it allows", run)
@@ -112,7 +116,7 @@ def _print(inspection: Inspection) -> None:
     else:
         say(f"size          {UNKNOWN}")
     for name, state in inspection.toggles.items():
-        if state.state == "blocked":
+        if name in _OF_THE_CHECKPOINT and state.state == "blocked":
             say(f"{BY_ID[name].label:<14}blocked: {state.reason}")
     if inspection.toggles["int8"].state == "offered":
         say("int8 acts     offered")

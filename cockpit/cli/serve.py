@@ -102,6 +102,8 @@ def death(running: Running, progress: Progress) -> CockpitError:
             f"{record.name} was not ready in time",
             fix=f"It goes on; `cockpit logs {record.name} -f` follows it, `cockpit stop {record.name}` ends it.",
         )
+    if not _is_on_record(record.name):
+        return FailedError(f"{record.name} was stopped by someone else while it started", fix="Start it again.")
     for line in last_lines(record.log, _LAST_LINES):
         tell(f"  | {line}")
     code = "unknown" if progress.exit_code is None else str(progress.exit_code)
@@ -109,6 +111,17 @@ def death(running: Running, progress: Progress) -> CockpitError:
     return FailedError(
         f"{record.name} died while it started, exit code {code}", cause, f"Its whole log is {record.log}."
     )
+
+
+def _is_on_record(name: str) -> bool:
+    """Whether nobody stopped it meanwhile: a stop takes the record away."""
+    from cockpit.supervisor.store import find
+
+    try:
+        find(name)
+    except CockpitError:
+        return False
+    return True
 
 
 def _started_json(running: Running) -> dict[str, Any]:

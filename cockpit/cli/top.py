@@ -92,7 +92,10 @@ def _live(arguments: argparse.Namespace) -> int:
     try:
         while True:
             seen = watch.tick()
-            _print_block(seen.frame)
+            if seen.state == "starting":
+                say(f"starting: {seen.boot.current or 'environment'} {seen.boot_seconds:.0f} s")
+            else:
+                _print_block(seen.frame)
             if seen.state == "dead":
                 say(f"{seen.record.name} is dead.")
                 return 1

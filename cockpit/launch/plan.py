@@ -47,6 +47,15 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
 
 
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands against the chosen host and port; neither is set when nothing does."""
+
+    problem: str | None = None
+    """Why nothing can listen there: not this machine's, or not allowed."""
+    owner: str | None = None
+    """Who listens there already."""
+
+
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
     """``["int8=on", "max_model_len=131072"]`` → values by toggle id.
 
@@ -87,7 +96,7 @@ def effective_values(slug: Slug, chosen: Mapping[str, Any], facts: Facts) -> dic
     return values
 
 
-def context_for(slug: Slug, chosen: Mapping[str, Any], facts: Facts, port_owner: str | None = None) -> Context:
+def context_for(slug: Slug, chosen: Mapping[str, Any], facts: Facts, address: Address | None = None) -> Context:
     """The facts as rules read them."""
     return Context(
         slug=slug,
@@ -100,7 +109,8 @@ def context_for(slug: Slug, chosen: Mapping[str, Any], facts: Facts, port_owner:
         engine_problem=facts.engine_problem,
         values=effective_values(slug, chosen, facts),
         chosen=frozenset(chosen),
-        port_owner=port_owner,
+        address_problem=address.problem if address else None,
+        port_owner=address.owner if address else None,
         api_key_set=bool(facts.environ.get("VLLM_API_KEY") or slug.env.get("VLLM_API_KEY")),
     )
 
@@ -131,14 +141,14 @@ def _draft(entry: Entry, ctx: Context, facts: Facts) -> Draft:
     return draft
 
 
-def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, port_owner: str | None = None) -> LaunchPlan:
+def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Address | None = None) -> LaunchPlan:
     """The exact command for one slug.
 
     ``chosen`` holds what the user set, by toggle id. A plan with blocking findings is returned all the same, so
     that it can be shown; `rules.plan_rules.refusals` says whether it may run. argv[0] is ``vllm`` when there is
     no engine.
     """
-    ctx = context_for(entry.slug, chosen, facts, port_owner)
+    ctx = context_for(entry.slug, chosen, facts, address)
     draft = _draft(entry, ctx, facts)
     command = facts.engine.path if facts.engine is not None else "vllm"
     argv = (command, "serve", entry.model_source, *draft.words())

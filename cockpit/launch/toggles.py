@@ -55,6 +55,14 @@ def _kv_dtype(draft: Draft, _slug: Slug, value: Any) -> None:
         draft.flag("kv-cache-dtype", value)
 
 
+def _kv_effect(value: Any) -> str:
+    if value == "auto":
+        return "the model's own type"
+    if value == "bfloat16":
+        return "two bytes a number"
+    return "half a byte a number" if value.startswith("nvfp4") else "one byte: twice the tokens of bfloat16"
+
+
 def _speculative(draft: Draft, slug: Slug, value: Any) -> None:
     if not value:
         return
@@ -125,7 +133,7 @@ TOGGLES: tuple[Toggle, ...] = (
         label="KV cache",
         kind=Choice(words=_KV_DTYPES),
         default=lambda slug: slug.kv_cache_dtype,
-        effect=lambda value: "the model's own type" if value == "auto" else "smaller types hold more tokens",
+        effect=_kv_effect,
         apply=_kv_dtype,
     ),
     Toggle(

@@ -31,6 +31,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Toggle id → value."""
     chosen: frozenset[str] = frozenset()
     """Ids that the user set; the others hold their defaults."""
+    address_problem: str | None = None
+    """Why the chosen host and port cannot be listened on at all; None when they can."""
     port_owner: str | None = None
     """Who listens on the chosen port already; None when it is free."""
     api_key_set: bool = False

@@ -65,13 +65,22 @@ def _gpus(ctx: Context) -> Iterator[Finding]:
 
 
 def _port(ctx: Context) -> Iterator[Finding]:
+    if ctx.address_problem is not None:
+        yield Finding(
+            rule="address",
+            severity="block",
+            subject="host",
+            message=ctx.address_problem,
+            fix="Use an address of this machine and a port from 1024 up.",
+            level="usage",
+        )
     if ctx.port_owner is not None:
         yield Finding(
             rule="port-taken",
             severity="block",
             subject="port",
             message=f"port {ctx.values.get('port')} is taken by {ctx.port_owner}",
-            fix="Set another port, or none to take the first free one from 8000.",
+            fix="Set another port, or leave it out to take the first free one from 8000.",
             level="usage",
         )
 

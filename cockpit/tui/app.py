@@ -246,8 +246,12 @@ class CockpitApp(App[None]):
         run_in_thread(self, lambda: self._stop(name), f"stop-{name}", self.warn)
 
     def _stop(self, name: str) -> None:
+        views = self.instances
+        dead = next((view for view in views if view.record.name == name and view.state == "dead"), None)
         result = self.session.stop(name, lambda step: self.call_from_thread(self._stop_step, name, step))
-        if result.stopped:
+        if result.stopped and dead is not None:
+            self.call_from_thread(self.inform, f"{name} is cleared away; its log stays: {dead.record.log}")
+        elif result.stopped:
             self.call_from_thread(self.inform, f"{name} stopped after {result.seconds:.1f} s, nothing is left of it")
         else:
             left = ", ".join(str(pid) for pid in result.orphans)
@@ -334,7 +338,8 @@ class CockpitApp(App[None]):
     # Telling
 
     def inform(self, text: str) -> None:
-        """A toast."""
+        """A toast; it takes the place of those before it."""
+        self.clear_notifications()
         self.notify(printable(text), markup=False, timeout=4)
 
     def warn(self, title: str, fix: str = "") -> None:

@@ -46,6 +46,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("card.down", "card", "down", "move(1)", "down", "Next toggle.", False, False),
     Command("card.less", "card", "left", "step(-1)", "less", "Previous value of the marked toggle.", False, False),
     Command("card.more", "card", "right", "step(1)", "more", "Next value of the marked toggle.", False, False),
+    Command("card.next", "card", "pagedown", "page(1)", "more below", "Scroll the findings and the command down."),
+    Command("card.previous", "card", "pageup", "page(-1)", "back up", "Scroll them up.", False, False),
     Command("card.back", "card", "escape", "back", "back", "Back to the catalog."),
     Command("instance.stop", "instance", "K", "stop", "stop", "Stop this server; asks first."),
     Command("instance.log", "instance", "L", "toggle_log", "full log", "Give the log the whole screen, and back."),
@@ -93,9 +95,20 @@ def commands_for(screen: str) -> list[Command]:
     return [command for command in COMMANDS if command.screen in (screen, EVERYWHERE)]
 
 
+_PAGES = {"pagedown": "pgdn", "pageup": "pgup"}
+
+
 def key_text(key: str) -> str:
     """A key as people write it."""
-    names = {"question_mark": "?", "slash": "/", "enter": "↵", "escape": "esc", "S,enter": "S"}
+    names = {
+        "question_mark": "?",
+        "slash": "/",
+        "enter": "↵",
+        "escape": "esc",
+        "S,enter": "S ↵",
+        "pagedown": "pgdn",
+        "pageup": "pgup",
+    }
     arrows = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
     return names.get(key) or arrows.get(key) or key
 

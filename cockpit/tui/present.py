@@ -60,7 +60,11 @@ def kv_rows(frame: Frame, history: History, width: int) -> list[Row]:
     bar_width = 18 if width < 110 else 30
     used = units.percent(kv.used_fraction, 1)
     amount = f"{units.tokens(kv.used_tokens)} / {units.tokens(kv.capacity_tokens)} tokens"
-    concurrency = units.UNKNOWN if kv.max_concurrency is None else f"{kv.max_concurrency:,.2f}"
+    concurrency = (
+        units.UNKNOWN
+        if kv.max_concurrency is None
+        else f"{kv.max_concurrency:,.{0 if kv.max_concurrency >= 100 else 2}f}"
+    )
     preempted = (
         units.UNKNOWN if requests.preemptions_per_second is None else f"{requests.preemptions_per_second:.1f}/s"
     )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable
+
+import msgspec
 
 from cockpit.supervisor.boot_state import BootStage, BootState
 from cockpit.tui.content import Row
@@ -11,6 +14,9 @@ from cockpit.tui.content import Row
 _PREFIX = re.compile(
     r"^\((?P<process>\S{1,40}) pid=\d+\) (?:(?P<level>[A-Z]+) \d\d-\d\d (?P<time>\d\d:\d\d:\d\d) \[[^\]]*\] ?)?"
 )
+_LIBRARY = re.compile(r"^(?:\w+\.)*_\w+\.")
+"""Where an exception's class lies inside its library: ``pydantic_core._pydantic_core.``"""
+_EXCEPTION_LINES = 4
 _OWN_LOOK = re.compile(r'"GET /(?:metrics|health) HTTP/1\.[01]" 200')
 STAGE_NAMES = {
     "environment": "environment",
@@ -21,6 +27,15 @@ STAGE_NAMES = {
     "graphs": "CUDA graphs",
     "ready": "ready",
 }
+
+
+class Death(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server ended."""
+
+    exit_code: int | None
+    was_ready: bool
+    first_exception: str | None
+    survivors: int = 0
 
 
 def _stage_row(stage: BootStage, current: bool, now_seconds: float, dead: bool) -> Row:
@@ -48,13 +63,18 @@ def boot_rows(boot: BootState, elapsed_seconds: float, dead: bool = False) -> li
     return rows
 
 
-def death_rows(boot: BootState, exit_code: int | None, was_ready: bool) -> list[Row]:
-    """What died, how, and the first exception of its log."""
-    when = "after it was ready" if was_ready else "while it started"
-    how = "its exit code was not seen" if exit_code is None else f"exit code {exit_code}"
+def death_rows(seen: Death, width: int) -> list[Row]:
+    """What died, how, what of it still runs, and the first exception of its log, wrapped to ``width`` cells."""
+    when = "after it was ready" if seen.was_ready else "while it started"
+    how = "its exit code was not seen" if seen.exit_code is None else f"exit code {seen.exit_code}"
     rows: list[Row] = [[(" ✕ ", "bad"), (f"the server died {when}, {how}", "bad")]]
-    if boot.first_exception:
-        rows.append([("   ", ""), (boot.first_exception, "warn")])
+    if seen.survivors:
+        what = "1 process" if seen.survivors == 1 else f"{seen.survivors} processes"
+        rows.append([(" ⚠ ", "warn"), (f"{what} of it still run and hold memory: K ends them", "warn")])
+    if seen.first_exception:
+        text = _LIBRARY.sub("", seen.first_exception)
+        lines = textwrap.wrap(text, max(20, width - 4), max_lines=_EXCEPTION_LINES, placeholder=" …")
+        rows += [[("   ", ""), (line, "warn")] for line in lines]
     rows.append([("   The end of its log is below. S opens its card to start again.", "dim")])
     return rows
 

@@ -135,7 +135,7 @@ def test_its_own_listener_belongs_to_the_instance_and_an_unused_port_to_nobody(
     until_settled(running)
     assert process.owns_port(running.record, free_port) is True
     stop(running)
-    assert process.owns_port(running.record, free_port) is None
+    assert process.owns_port(running.record, free_port) is False
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ class CardScreen(CockpitScreen):
         self._states: dict[str, ToggleState] = {}
         self._marked = 0
         self._edited: str | None = None
+        self._served: set[str] = set()
         self._starting = False
 
     def compose_body(self) -> ComposeResult:
@@ -54,10 +55,9 @@ class CardScreen(CockpitScreen):
             yield Panel("rig", wraps=True)
         yield Panel("why", wraps=True)
         yield Input(id="editor", compact=True)
-        with VerticalScroll(id="findings-scroll", can_focus=False):
+        with VerticalScroll(id="lower", can_focus=False):
             yield Panel("findings", wraps=True)
-        yield Panel("command-title")
-        with VerticalScroll(id="command-scroll", can_focus=False):
+            yield Panel("command-title")
             yield Panel("command", wraps=True)
 
     def on_mount(self) -> None:
@@ -70,7 +70,18 @@ class CardScreen(CockpitScreen):
         self.query_one("#findings", Panel).show([[(" ◐ looking at the rig and the engines…", "dim")]])
         self.query_one("#editor").display = False
         self.query_one("#why").display = False
+        self._ask()
+        self.watch(self.app, "instances", self._instances_changed, init=False)
+
+    def _ask(self) -> None:
         run_in_thread(self, self._gather, "facts", self.cockpit.warn, exclusive=True)
+
+    def _instances_changed(self) -> None:
+        """Another server took or gave back a port or memory: what is shown may no longer be so."""
+        served = {view.record.name for view in self.cockpit.instances}
+        if served != self._served and self._facts is not None:
+            self._ask()
+        self._served = served
 
     def _gather(self) -> None:
         facts = self.cockpit.session.facts(self.entry)
@@ -141,7 +152,8 @@ class CardScreen(CockpitScreen):
         box.value = "" if value is None else toggle.kind.show(value).replace(",", "" if toggle_id != "gpus" else ",")
         box.placeholder = f"{toggle.label}: type a value, ↵ sets it, esc leaves it"
         box.display = True
-        box.focus()
+        # At once: `focus()` would wait, and the first letters typed meanwhile would be lost.
+        self.set_focus(box)
         box.cursor_position = len(box.value)
         self._say(f"{toggle.label}: type a value · ↵ sets it · esc leaves it as it is", "dim")
 
@@ -192,6 +204,14 @@ class CardScreen(CockpitScreen):
             event.stop()
             event.prevent_default()
 
+    def action_page(self, by: int) -> None:
+        """Scroll the findings and the command."""
+        lower = self.query_one("#lower", VerticalScroll)
+        if by > 0:
+            lower.scroll_page_down(animate=False)
+        else:
+            lower.scroll_page_up(animate=False)
+
     def action_reset(self) -> None:
         """Back to the slug's own values."""
         self.chosen.clear()
@@ -202,7 +222,7 @@ class CardScreen(CockpitScreen):
         """The command to the clipboard."""
         if self._plan is not None:
             self.app.copy_to_clipboard(shell_command(self._plan))
-            self.cockpit.inform("the command is in the clipboard")
+            self.cockpit.inform("the command was sent to the terminal's clipboard")
 
     def action_back(self) -> None:
         """To the catalog; nothing was started."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from textual import events, on
@@ -25,7 +26,7 @@ from cockpit.tui.catalog_rows import (
 )
 from cockpit.tui.commands import bindings
 from cockpit.tui.content import cell_content, row_content, rows_content
-from cockpit.tui.editor import edit, editor_words
+from cockpit.tui.editor import edit, editor_words, own_copy
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.screens.dialogs import new_slug_question
 from cockpit.tui.widgets.menu_table import MenuTable
@@ -45,7 +46,7 @@ class CatalogScreen(CockpitScreen):
 
     def compose_body(self) -> ComposeResult:
         """Filter, table, detail."""
-        yield Input(placeholder="/ filter: words of the name, model or weights", id="filter", compact=True)
+        yield Input(placeholder="/ filter: words of name, model or weights · by name", id="filter", compact=True)
         yield MenuTable("slugs")
         yield Static("", id="detail-title", markup=False)
         with VerticalScroll(id="detail-scroll", can_focus=False):
@@ -147,12 +148,12 @@ class CatalogScreen(CockpitScreen):
         self.action_open()
 
     def on_key(self, event: events.Key) -> None:
-        """Escape and ↓ lead out of the filter."""
+        """Escape clears the filter; in it, ↓ leads to the table as well."""
         box = self.query_one("#filter", Input)
-        if not box.has_focus or event.key not in ("escape", "down"):
-            return
-        if event.key == "escape":
+        if event.key == "escape" and (box.has_focus or box.value):
             box.value = ""
+        elif not (event.key == "down" and box.has_focus):
+            return
         self._table.focus()
         event.stop()
 
@@ -171,8 +172,8 @@ class CatalogScreen(CockpitScreen):
     def action_sort(self) -> None:
         """The next order."""
         self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
+        self.query_one("#filter", Input).placeholder = f"/ filter: words of name, model or weights · by {self._sort}"
         self.rebuild()
-        self.cockpit.inform(f"sorted by {self._sort}")
 
     def action_refresh_facts(self) -> None:
         """Read everything again."""
@@ -190,7 +191,11 @@ class CatalogScreen(CockpitScreen):
 
     def _new_answered(self, source: str | None) -> None:
         if source is not None:
-            run_in_thread(self, lambda: self._write_slug(source), "new", self.cockpit.warn)
+            run_in_thread(self, lambda: self._write_slug(source), "new", partial(self._new_failed, source))
+
+    def _new_failed(self, source: str, title: str, fix: str) -> None:
+        """The same question again, with what was typed and what is wrong with it."""
+        self.app.push_screen(new_slug_question(source, f"{title}. {fix}"), self._new_answered)
 
     def _write_slug(self, source: str) -> None:
         """In a thread: reading headers of a large checkpoint takes a moment."""
@@ -212,8 +217,9 @@ class CatalogScreen(CockpitScreen):
             return
         try:
             words = editor_words()
+            file = own_copy(item) if isinstance(item, Entry) else item.file
             with self.app.suspend():
-                edit(item.file, words)
+                edit(file, words)
         except CockpitError as error:
             self.cockpit.warn(error.title, error.fix)
             return

@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from cockpit.tui.commands import commands_for, key_text
-from cockpit.tui.content import Row, rows_content
+from cockpit.tui.content import Row, printable, rows_content
 
 Answer = tuple[str, str, str]
 """Id, key, label."""
@@ -64,31 +64,30 @@ class TextQuestion(ModalScreen[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "leave", show=False)]
 
-    def __init__(self, title: str, body: str, placeholder: str) -> None:
+    def __init__(self, title: str, body: str, placeholder: str, value: str = "") -> None:
         super().__init__()
         self._title = title
         self._body = body
         self._placeholder = placeholder
+        self._value = value
 
     def compose(self) -> ComposeResult:
         """The question and its line."""
         with Vertical(id="question"):
             yield Static(self._title, id="question-title", markup=False)
             yield Static(self._body, id="question-body", markup=False)
-            yield Input(placeholder=self._placeholder, id="question-text")
+            yield Input(self._value, placeholder=self._placeholder, id="question-text")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter answers; an empty line is no answer."""
         self.dismiss(event.value.strip() or None)
 
 
-def new_slug_question() -> TextQuestion:
-    """Which checkpoint?"""
-    return TextQuestion(
-        "A slug for a checkpoint",
-        "Its folder, its config.json, or a repository in the Hugging Face cache.\n↵ writes the slug · esc leaves",
-        "/models/… or owner/name",
-    )
+def new_slug_question(typed: str = "", wrong: str = "") -> TextQuestion:
+    """Which checkpoint? ``wrong`` says what is the matter with what was ``typed`` before."""
+    body = "Its folder, its config.json, or a repository in the Hugging Face cache.\n↵ writes the slug · esc leaves"
+    title = "A slug for a checkpoint"
+    return TextQuestion(title, f"✕ {printable(wrong)}\n\n{body}" if wrong else body, "/models/… or owner/name", typed)
 
 
 def quit_question(names: list[str]) -> Question:
@@ -103,7 +102,7 @@ def quit_question(names: list[str]) -> Question:
 
 def stop_question(name: str, detail: str) -> Question:
     """Really stop it?"""
-    return Question(f"Stop {name}?", detail, [("stop", "y", "stop it"), ("keep", "n", "let it run")])
+    return Question(f"Stop {name}?", detail, [("keep", "n", "let it run"), ("stop", "y", "stop it")])
 
 
 class HelpScreen(ModalScreen[None]):

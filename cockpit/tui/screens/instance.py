@@ -13,12 +13,13 @@ from textual.worker import get_current_worker
 
 from cockpit import units
 from cockpit.errors import CockpitError
+from cockpit.supervisor.record import InstanceRecord
 from cockpit.telemetry.history import History
 from cockpit.tui.catalog_rows import STATE_CELLS
 from cockpit.tui.commands import bindings
 from cockpit.tui.content import Row, fit, row_text
 from cockpit.tui.present import live_rows
-from cockpit.tui.present_boot import boot_rows, death_rows, log_panel_lines
+from cockpit.tui.present_boot import Death, boot_rows, death_rows, log_panel_lines
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.log_view import LogView
 from cockpit.tui.widgets.panel import Panel
@@ -137,7 +138,7 @@ class InstanceScreen(CockpitScreen):
         if seen.state == "dead":
             return [
                 *boot_rows(seen.boot, seen.boot_seconds, dead=True),
-                *death_rows(seen.boot, seen.exit_code, seen.was_ready),
+                *death_rows(_death(seen), self.size.width),
             ]
         if seen.state == "starting" or not seen.was_ready:
             return boot_rows(seen.boot, seen.boot_seconds)
@@ -155,7 +156,7 @@ class InstanceScreen(CockpitScreen):
             (f" {word} ", style),
             (f" {record.slug} ", "title"),
             (f" {record.url} ", ""),
-            (f" {record.served_model_name} ", "dim"),
+            (f" {_other_name(record)} ", "dim"),
         ]
         if seen.state == "ready":
             row.append(
@@ -186,7 +187,7 @@ class InstanceScreen(CockpitScreen):
         lines = [row_text(row).rstrip() for row in self.panel_rows(self._last)]
         title = f"{self._last.record.slug} {self._last.state} {self._last.record.url}"
         self.app.copy_to_clipboard("\n".join([title, *lines]))
-        self.cockpit.inform("the figures are in the clipboard")
+        self.cockpit.inform("what is shown was sent to the terminal's clipboard")
 
     def action_restart(self) -> None:
         """The card of a server that has died, with the values it had."""
@@ -196,3 +197,17 @@ class InstanceScreen(CockpitScreen):
     def action_back(self) -> None:
         """To the catalog; the server goes on."""
         self.app.pop_screen()
+
+
+def _death(seen: Observation) -> Death:
+    return Death(
+        exit_code=seen.exit_code,
+        was_ready=seen.was_ready,
+        first_exception=seen.boot.first_exception,
+        survivors=seen.survivors,
+    )
+
+
+def _other_name(record: InstanceRecord) -> str:
+    """The instance's name where the slug does not give it away, else what the server calls the model."""
+    return record.name if record.name != record.slug.replace("/", "-") else record.served_model_name

@@ -96,7 +96,7 @@ def test_a_taken_port_is_named_with_its_owner(refused: Refused, cpu_engine: Path
         port = listener.getsockname()[1]
         sentence = refused("serve", "cpu/tiny-qwen3", "--engine", str(cpu_engine), "--set", f"port={port}")
     assert sentence.startswith(f"cpu/tiny-qwen3 cannot be served: port {port} is taken by ")
-    assert sentence.endswith("Set another port, or none to take the first free one from 8000.")
+    assert sentence.endswith("Set another port, or leave it out to take the first free one from 8000.")
 
 
 def test_a_state_folder_that_cannot_be_written_starts_nothing(
