@@ -12,7 +12,7 @@ demo: $(STAMP)
 
 # Everything that must be green before a commit; live tests boot a real vLLM.
 test: check engine
-	$(BIN)/python -m pytest --ignore=tests/live
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/live
 	$(BIN)/python -m pytest -v tests/live
 
 check: $(STAMP)

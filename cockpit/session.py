@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -122,10 +122,12 @@ class Session:
     def checkpoint_of(self, entry: Entry) -> CheckpointAnswer:
         """What the entry's checkpoint is, where its files are on this machine; read once and kept."""
         source = entry.model_source
-        if source not in self._checkpoints:
+        answer = self._checkpoints.get(source)
+        if answer is None:
             here = entry.slug.weights.path is not None or source in cached_repos(hub_cache(self.environ))
-            self._checkpoints[source] = read_checkpoint(source) if here else CheckpointAnswer()
-        return self._checkpoints[source]
+            answer = read_checkpoint(source) if here else CheckpointAnswer()
+            self._checkpoints[source] = answer
+        return answer
 
     def known_checkpoint(self, entry: Entry) -> CheckpointAnswer:
         """The same without reading anything: nothing is known until `checkpoint_of` was asked once."""
@@ -246,6 +248,11 @@ class Session:
         records, problems = store.load_all()
         views = [InstanceView(record=record, state=state_of(record)) for record in records]
         return sorted(views, key=lambda view: view.record.created_at), problems
+
+    @staticmethod
+    def is_on_record(name: str) -> bool:
+        """Whether an instance of that name is on record: a stop, of any cockpit, takes it away."""
+        return store.exists(name)
 
     def running(self, name: str) -> Running:
         """The instance of that name, or of that slug when only one serves it. Raises CockpitError for none."""
@@ -368,8 +375,3 @@ def describe(finding: Finding) -> str:
     """A finding as one line with its glyph."""
     glyph = {"block": "✕", "warn": "⚠", "note": "·"}[finding.severity]
     return f"{glyph} {finding.message.rstrip('.')}." + (f" {finding.fix}" if finding.fix else "")
-
-
-def described(findings: Sequence[Finding]) -> list[str]:
-    """All findings as lines."""
-    return [describe(finding) for finding in findings]

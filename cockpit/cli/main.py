@@ -78,6 +78,8 @@ def _run(words: list[str]) -> int:
         # The reader went away (`| head`): not an error, and nothing more can be printed.
         return 0
     except Exception as error:  # noqa: BLE001 - the top-level guard: a bug never shows as a traceback
+        if "--json" in words:
+            emit({"error": {"title": f"a bug in cockpit: {type(error).__name__}", "detail": str(error), "fix": ""}})
         return _internal_error(error)
 
 
@@ -96,4 +98,9 @@ def entry() -> NoReturn:
     ready_streams()
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        # A shell's background job ignores SIGINT, and so would the server that it starts: it could not be stopped
+        # while it loads.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
     sys.exit(main())

@@ -31,6 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     from cockpit.launch.plan import parse_settings
     from cockpit.session import Session, describe, refuse_if_blocked
 
+    if arguments.timeout is not None and not 0 < arguments.timeout < float("inf"):
+        raise CockpitError("--timeout takes seconds", fix="Use a number above 0, with --wait.")
     session = Session()
     plan = session.plan(arguments.slug, parse_settings(arguments.settings), arguments.engine)
     refuse_if_blocked(plan, arguments.force)
@@ -80,13 +82,12 @@ def follow(running: Running, timeout: float | None = None) -> Progress:
     for progress in wait_ready(running, timeout):
         last = progress
         for stage in progress.boot.stages:
-            text = f"  {stage.id:<12} {stage.started:6.1f} s  {stage.progress}"
             if stage.ended is not None and stage.id not in told:
                 told.add(stage.id)
                 tell(f"  {stage.id:<12} {stage.seconds or 0:6.1f} s  {stage.progress}")
             elif stage.id == "ready" and stage.id not in told:
                 told.add(stage.id)
-                tell(text)
+                tell(f"  {stage.id:<12} {stage.started:6.1f} s  {stage.progress}")
     if last is None:
         raise FailedError("the boot could not be followed", fix=f"See {running.record.log}.")
     return last
@@ -95,6 +96,7 @@ def follow(running: Running, timeout: float | None = None) -> Progress:
 def death(running: Running, progress: Progress) -> CockpitError:
     """What to say of a server that is not ready: its exit code, its first exception, its last lines."""
     from cockpit.supervisor.logfile import last_lines
+    from cockpit.supervisor.store import exists
 
     record = running.record
     if progress.life == "starting":
@@ -102,7 +104,7 @@ def death(running: Running, progress: Progress) -> CockpitError:
             f"{record.name} was not ready in time",
             fix=f"It goes on; `cockpit logs {record.name} -f` follows it, `cockpit stop {record.name}` ends it.",
         )
-    if not _is_on_record(record.name):
+    if not exists(record.name):
         return FailedError(f"{record.name} was stopped by someone else while it started", fix="Start it again.")
     for line in last_lines(record.log, _LAST_LINES):
         tell(f"  | {line}")
@@ -111,17 +113,6 @@ def death(running: Running, progress: Progress) -> CockpitError:
     return FailedError(
         f"{record.name} died while it started, exit code {code}", cause, f"Its whole log is {record.log}."
     )
-
-
-def _is_on_record(name: str) -> bool:
-    """Whether nobody stopped it meanwhile: a stop takes the record away."""
-    from cockpit.supervisor.store import find
-
-    try:
-        find(name)
-    except CockpitError:
-        return False
-    return True
 
 
 def _started_json(running: Running) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import shlex
 
 from cockpit.launch.types import LaunchPlan
 
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+_SECRET = re.compile(r"KEY|(?:^|_)TOKEN(?:_|$)|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 
 
 def is_secret(variable: str) -> bool:

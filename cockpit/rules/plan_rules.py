@@ -129,10 +129,19 @@ def _int8(ctx: Context) -> Iterator[Finding]:
         rule="int8-stock-engine",
         severity="warn",
         subject="int8",
-        message="stock vLLM up to 0.33 drops the switch on AutoRound weights (vllm#48904) and reads negative scales "
-        "wrongly (vllm#48905), so int8 counts as requested, not as proven active",
+        message=f"{_int8_fault(ctx)}, so int8 counts as requested, not as proven active",
         fix="Use a vLLM that carries both fixes.",
         level="rig",
+    )
+
+
+def _int8_fault(ctx: Context) -> str:
+    """What is wrong with int8 on AutoRound weights in this vLLM, as far as it is known."""
+    if ctx.engine is not None and ctx.engine.autoround_int8:
+        return "stock vLLM up to 0.33 reads negative scales wrongly (vllm#48905)"
+    return (
+        "stock vLLM up to 0.33 drops the switch on AutoRound weights (vllm#48904) and reads negative scales wrongly "
+        "(vllm#48905)"
     )
 
 

@@ -89,7 +89,7 @@ def state_of(record: InstanceRecord) -> State:
         return "starting"
     running = attach(record)
     stopping = record.stop_requested_at is not None and now - record.stop_requested_at < _STOP_SECONDS
-    if stopping and running.poll() is None:
+    if stopping and (running.poll() is None or process.members_of(record)):
         return "stopping"
     return probe(running)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import time
@@ -14,12 +13,10 @@ import msgspec
 
 from cockpit import paths
 from cockpit.errors import CockpitError
+from cockpit.launch.render import shown_env
 from cockpit.launch.types import LaunchPlan
 from cockpit.supervisor import process, store
 from cockpit.supervisor.record import InstanceRecord
-
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
-REDACTED = "<redacted>"
 
 
 class Exit(msgspec.Struct, frozen=True):
@@ -106,7 +103,7 @@ def _draft(plan: LaunchPlan, name: str, created_at: float, forecast: dict[str, A
         model=plan.model,
         served_model_name=plan.served_model_name,
         argv=plan.argv,
-        env=redacted(plan.env),
+        env=shown_env(plan.env),
         cwd=plan.cwd,
         host=plan.host,
         port=plan.port,
@@ -119,11 +116,6 @@ def _draft(plan: LaunchPlan, name: str, created_at: float, forecast: dict[str, A
         created_at=created_at,
         forecast=forecast,
     )
-
-
-def redacted(env: dict[str, str | None]) -> dict[str, str | None]:
-    """The environment without its secrets: they reach the child, never a file."""
-    return {key: REDACTED if value and _SECRET.search(key) else value for key, value in env.items()}
 
 
 def child_environment(env: dict[str, str | None]) -> dict[str, str]:

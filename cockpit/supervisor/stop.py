@@ -6,6 +6,7 @@ is killed with its group, and whatever is then left of its descendants one by on
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -118,7 +119,8 @@ class _Stop:
         self._look()
         if process.leads_own_group(root):
             self._say(f"process {root.pid} did not end in {self._grace_seconds:.0f} s: killing its group")
-            os.killpg(root.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(root.pid, signal.SIGKILL)
         else:
             self._signal(root, signal.SIGKILL)
         self._wait(lambda: self._running.poll() is not None, _KILL_SECONDS)

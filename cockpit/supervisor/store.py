@@ -43,9 +43,15 @@ def _file(name: str) -> Path:
 def _locked() -> Iterator[None]:
     """Hold the lock under which records are changed, so that no cockpit brings back what another removed."""
     folder = paths.ensure_private(paths.instances_home())
-    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _write_failure(error) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            raise _write_failure(error) from error
         yield
     finally:
         os.close(descriptor)
@@ -202,6 +208,11 @@ def mark_dead(record: InstanceRecord, exit_code: int | None) -> InstanceRecord:
         return msgspec.structs.replace(record, ended_at=record.ended_at or time.time(), exit_code=exit_code)
     code = now.exit_code if now.exit_code is not None else exit_code
     return update(now, ended_at=now.ended_at or time.time(), exit_code=code) or now
+
+
+def exists(name: str) -> bool:
+    """Whether an instance of that name is on record; a stop takes it away."""
+    return _file(name).exists()
 
 
 def find(text: str) -> InstanceRecord:

@@ -7,6 +7,7 @@ import contextlib
 import signal
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App, SystemCommand
@@ -63,6 +64,7 @@ class CockpitApp(App[None]):
         self.show_clock = show_clock
         self._demo_slug = demo_slug
         self._load: Load | None = None
+        self._load_name = ""
         check_keymap(self.session.config.keys)
 
     # Start
@@ -107,7 +109,7 @@ class CockpitApp(App[None]):
         rig, engines = self.session.rig, self.session.engines
         for entry in self.session.catalog.entries:
             self.session.checkpoint_of(entry)
-        self.call_from_thread(self._have_facts, rig, engines)
+        self.call_later(self._have_facts, rig, engines)
 
     def _have_facts(self, rig: Rig, engines: tuple[Engine, ...]) -> None:
         self.rig, self.engines = rig, engines
@@ -135,8 +137,14 @@ class CockpitApp(App[None]):
         worker = get_current_worker()
         told: set[str] = set()
         while not cancelled(worker):
-            views, problems = self.session.instances()
-            self.call_from_thread(self._have_instances, tuple(views), [text for text in problems if text not in told])
+            try:
+                views, problems = self.session.instances()
+                self.call_later(self._have_instances, tuple(views), [text for text in problems if text not in told])
+            except CockpitError as error:
+                # A full disk, say: told once, and looked at again as long as the app lives.
+                problems = [error.sentence()]
+                if problems[0] not in told:
+                    self.call_later(self.warn, problems[0])
             told.update(problems)
             sleep(worker, _INSTANCES_EVERY_SECONDS)
 
@@ -144,6 +152,9 @@ class CockpitApp(App[None]):
         died = {view.record.name for view in views if view.state == "dead"}
         before = {view.record.name for view in self.instances if view.state != "dead"}
         self.instances = views
+        if self._load is not None and self._load_name not in self.live_names():
+            self._load.stop(timeout_seconds=0.0)
+            self._load = None
         for problem in problems:
             self.warn(problem)
         for name in sorted(died & before):
@@ -243,21 +254,31 @@ class CockpitApp(App[None]):
 
     def stop_instance(self, name: str) -> None:
         """Stop in the background, saying each step."""
-        run_in_thread(self, lambda: self._stop(name), f"stop-{name}", self.warn)
+        run_in_thread(self, lambda: self._stop_one(name), f"stop-{name}", self.warn)
 
-    def _stop(self, name: str) -> None:
+    def _stop_one(self, name: str) -> None:
+        self._stop(name)
+
+    def _stop(self, name: str) -> bool:
+        """In a thread: whether nothing is left. What it tells never waits for the screen, which may be closing."""
         views = self.instances
         dead = next((view for view in views if view.record.name == name and view.state == "dead"), None)
-        result = self.session.stop(name, lambda step: self.call_from_thread(self._stop_step, name, step))
+        result = self.session.stop(name, partial(self._tell_step, name))
         if result.stopped and dead is not None:
-            self.call_from_thread(self.inform, f"{name} is cleared away; its log stays: {dead.record.log}")
+            self.call_later(self.inform, f"{name} is cleared away; its log stays: {dead.record.log}")
         elif result.stopped:
-            self.call_from_thread(self.inform, f"{name} stopped after {result.seconds:.1f} s, nothing is left of it")
+            self.call_later(self.inform, f"{name} stopped after {result.seconds:.1f} s, nothing is left of it")
         else:
             left = ", ".join(str(pid) for pid in result.orphans)
-            self.call_from_thread(self.warn, f"{name} left processes that cannot be ended: {left}")
+            self.call_later(self.warn, f"{name} left processes that cannot be ended: {left}")
+        return result.stopped
+
+    def _tell_step(self, name: str, step: str) -> None:
+        self.call_later(self._stop_step, name, step)
 
     def _stop_step(self, name: str, step: str) -> None:
+        if not self.screen_stack:
+            return
         if isinstance(self.screen, InstanceScreen) and self.screen.instance_name == name:
             self.screen.step = step
             self.screen.redraw()
@@ -268,7 +289,7 @@ class CockpitApp(App[None]):
 
     def _look_and_quit(self) -> None:
         views, _ = self.session.instances()
-        self.call_from_thread(self._quit_knowing, tuple(views))
+        self.call_later(self._quit_knowing, tuple(views))
 
     def _quit_knowing(self, views: tuple[InstanceView, ...]) -> None:
         if isinstance(self.screen, Question):
@@ -288,12 +309,17 @@ class CockpitApp(App[None]):
             run_in_thread(self, lambda: self._stop_all(names), "stop-all", self.warn)
 
     def _stop_all(self, names: list[str]) -> None:
+        """Each on its own; the app ends when nothing is left, and stays to say what is."""
+        clean = True
         for name in names:
-            self._stop(name)
-        self.call_from_thread(self._exit_if_clean)
-
-    def _exit_if_clean(self) -> None:
-        self.exit()
+            try:
+                clean = self._stop(name) and clean
+            except CockpitError as error:
+                # Gone already is what was asked for; anything else is told.
+                clean = clean and not self.session.is_on_record(name)
+                self.call_later(self.warn, error.title, error.fix)
+        if clean:
+            self.call_later(self.exit)
 
     def on_unmount(self) -> None:
         """End the demo's requests; servers go on."""
@@ -313,13 +339,14 @@ class CockpitApp(App[None]):
             running = self.session.running(view.record.name)
         else:
             running = self.session.start(self.session.plan(slug, {}))
-        self.call_from_thread(self.show_instance, running.record.name)
+        self.call_later(self.show_instance, running.record.name)
         ready = False
         for progress in wait_ready(running):
             ready = progress.life == "ready"
             if get_current_worker().is_cancelled:
                 return
         if ready:
+            self._load_name = running.record.name
             key = self.session.environ.get("VLLM_API_KEY")
             self._load = Load(running.record.url, running.record.served_model_name, api_key=key)
             self._load.start()
@@ -338,8 +365,7 @@ class CockpitApp(App[None]):
     # Telling
 
     def inform(self, text: str) -> None:
-        """A toast; it takes the place of those before it."""
-        self.clear_notifications()
+        """A toast."""
         self.notify(printable(text), markup=False, timeout=4)
 
     def warn(self, title: str, fix: str = "") -> None:

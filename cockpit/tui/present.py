@@ -60,11 +60,7 @@ def kv_rows(frame: Frame, history: History, width: int) -> list[Row]:
     bar_width = 18 if width < 110 else 30
     used = units.percent(kv.used_fraction, 1)
     amount = f"{units.tokens(kv.used_tokens)} / {units.tokens(kv.capacity_tokens)} tokens"
-    concurrency = (
-        units.UNKNOWN
-        if kv.max_concurrency is None
-        else f"{kv.max_concurrency:,.{0 if kv.max_concurrency >= 100 else 2}f}"
-    )
+    concurrency = _concurrency(kv.max_concurrency)
     preempted = (
         units.UNKNOWN if requests.preemptions_per_second is None else f"{requests.preemptions_per_second:.1f}/s"
     )
@@ -81,6 +77,13 @@ def kv_rows(frame: Frame, history: History, width: int) -> list[Row]:
             (f"   preempted {preempted}   {concurrency} fit at full context", ""),
         ],
     ]
+
+
+def _concurrency(requests: float | None) -> str:
+    """``2.38`` decides whether a third request fits; hundredths of a thousand say nothing."""
+    if requests is None:
+        return units.UNKNOWN
+    return f"{requests:,.2f}" if requests < 100 else f"{requests:,.0f}"
 
 
 def _latency(latency: Latency) -> str:
@@ -202,5 +205,5 @@ def live_rows(frame: Frame, history: History, width: int) -> list[Row]:
 
 
 def is_stale(frame: Frame) -> bool:
-    """Whether the figures must be greyed."""
-    return frame.age_seconds is None or frame.age_seconds > STALE_AFTER_SECONDS
+    """Whether the figures are no longer live and must be greyed."""
+    return frame.stale

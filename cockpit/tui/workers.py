@@ -26,7 +26,7 @@ def run_in_thread(
             work()
         except CockpitError as error:
             if not get_current_worker().is_cancelled:
-                node.app.call_from_thread(warn, error.title, f"{error.detail} {error.fix}".strip())
+                node.app.call_later(warn, error.title, f"{error.detail} {error.fix}".strip())
 
     node.run_worker(guarded, thread=True, group=group, exclusive=exclusive)
 

@@ -77,6 +77,10 @@ class StillSession(Session):
         """Those that were given."""
         return [InstanceView(record=one.record, state=one.state) for one in self._seen.values()], []
 
+    def is_on_record(self, name: str) -> bool:  # type: ignore[override]
+        """Those that were given."""
+        return name in self._seen
+
     def running(self, name: str) -> Running:
         """Held, but never looked at."""
         return Running(self._seen[name].record)

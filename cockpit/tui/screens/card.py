@@ -85,7 +85,7 @@ class CardScreen(CockpitScreen):
 
     def _gather(self) -> None:
         facts = self.cockpit.session.facts(self.entry)
-        self.app.call_from_thread(self._have_facts, facts)
+        self.call_later(self._have_facts, facts)
 
     def _have_facts(self, facts: Facts) -> None:
         self._facts = facts
@@ -247,10 +247,21 @@ class CardScreen(CockpitScreen):
         try:
             record = self.cockpit.session.start_entry(self.entry, self.chosen)
         except CockpitError as error:
-            self.app.call_from_thread(self._not_started, error.sentence())
+            self.app.call_later(self._not_started, error.sentence())
             return
-        self.app.call_from_thread(self.cockpit.show_instance, record.name, replace=True)
+        self.app.call_later(self._has_started, record.name)
+
+    def _has_started(self, name: str) -> None:
+        """Its screen takes this one's place; when the user has gone elsewhere meanwhile, a word is enough."""
+        self._starting = False
+        if self.app.screen is self:
+            self.cockpit.show_instance(name, replace=True)
+        else:
+            self.cockpit.inform(f"{name} is starting; i lists it")
 
     def _not_started(self, sentence: str) -> None:
         self._starting = False
-        self._say(sentence, "bad")
+        if self.is_attached:
+            self._say(sentence, "bad")
+        if self.app.screen is not self:
+            self.cockpit.warn(sentence)

@@ -200,7 +200,7 @@ class CatalogScreen(CockpitScreen):
     def _write_slug(self, source: str) -> None:
         """In a thread: reading headers of a large checkpoint takes a moment."""
         file, slug = self.cockpit.session.new_slug(source)
-        self.app.call_from_thread(self._slug_written, slug.name, str(file))
+        self.call_later(self._slug_written, slug.name, str(file))
 
     def _slug_written(self, name: str, file: str) -> None:
         self.query_one("#filter", Input).value = ""

@@ -109,7 +109,7 @@ class HelpScreen(ModalScreen[None]):
     """The keys of the screen below, drawn from the table of commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q", "dismiss", "close", show=False),
+        Binding("escape,question_mark", "dismiss", "close", show=False),
     ]
 
     def __init__(self, screen_name: str, toggles: list[tuple[str, str]]) -> None:

@@ -18,7 +18,7 @@ from cockpit.telemetry.history import History
 from cockpit.tui.catalog_rows import STATE_CELLS
 from cockpit.tui.commands import bindings
 from cockpit.tui.content import Row, fit, row_text
-from cockpit.tui.present import live_rows
+from cockpit.tui.present import is_stale, live_rows
 from cockpit.tui.present_boot import Death, boot_rows, death_rows, log_panel_lines
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.log_view import LogView
@@ -54,6 +54,7 @@ class InstanceScreen(CockpitScreen):
         self._watch = watch
         self._history = History()
         self._last: Observation | None = None
+        self._told = ""
         self._gone = False
         self.step = ""
         """What a stop in progress does now."""
@@ -79,22 +80,25 @@ class InstanceScreen(CockpitScreen):
         try:
             while not cancelled(worker):
                 began = time.monotonic()
-                seen = self._watch.tick()
-                self.post_message(Seen(seen))
-                if not self._on_record():
+                if not self._look():
                     self.post_message(Gone())
                     return
-                pause = refresh if seen.state == "ready" else min(refresh, _BOOT_TICK_SECONDS)
+                ready = self._last is not None and self._last.state == "ready"
+                pause = refresh if ready else min(refresh, _BOOT_TICK_SECONDS)
                 sleep(worker, began + pause - time.monotonic())
         finally:
             self._watch.close()
 
-    def _on_record(self) -> bool:
+    def _look(self) -> bool:
+        """One look; whether the instance is still on record. A look that fails is told once, and tried again."""
         try:
-            self.cockpit.session.running(self.instance_name)
-        except CockpitError:
-            return False
-        return True
+            self.post_message(Seen(self._watch.tick()))
+            return self.cockpit.session.is_on_record(self.instance_name)
+        except CockpitError as error:
+            if error.title != self._told:
+                self._told = error.title
+                self.app.call_later(self.cockpit.warn, error.title, error.fix)
+            return True
 
     def on_seen(self, message: Seen) -> None:
         """Draw one observation."""
@@ -131,7 +135,9 @@ class InstanceScreen(CockpitScreen):
         self._draw_title()
         if self._last is not None:
             rows = [fit(row, max(10, self.size.width)) for row in self.panel_rows(self._last)]
-            self.query_one("#panel", Panel).show(rows)
+            panel = self.query_one("#panel", Panel)
+            panel.show(rows)
+            panel.set_class(self._last.state == "ready" and is_stale(self._last.frame), "-stale")
 
     def panel_rows(self, seen: Observation) -> list[Row]:
         """Boot stages, death, or live figures."""
