@@ -13,6 +13,7 @@ from cockpit.catalog.slug import Slug
 from cockpit.checkpoint.types import Checkpoint
 from cockpit.errors import CockpitError
 from cockpit.launch.draft import Draft
+from cockpit.launch.pool import pool_findings
 from cockpit.launch.rig_env import apply_rig_env
 from cockpit.launch.toggles import BY_ID, TOGGLES
 from cockpit.launch.types import LaunchPlan
@@ -166,5 +167,5 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
         platform=entry.slug.platform,
         engine=facts.engine.id if facts.engine is not None else "",
         values=ctx.values,
-        findings=blocks_first((*plan_findings(ctx), *flag_findings(argv[3:], facts.flags))),
+        findings=blocks_first((*plan_findings(ctx), *pool_findings(ctx), *flag_findings(argv[3:], facts.flags))),
     )
