@@ -55,6 +55,8 @@ class InstanceScreen(CockpitScreen):
         self._history = History()
         self._last: Observation | None = None
         self._told = ""
+        self._was_ready = False
+        """At the last look; belongs to the thread, as `_last` belongs to the screen."""
         self._gone = False
         self.step = ""
         """What a stop in progress does now."""
@@ -83,8 +85,7 @@ class InstanceScreen(CockpitScreen):
                 if not self._look():
                     self.post_message(Gone())
                     return
-                ready = self._last is not None and self._last.state == "ready"
-                pause = refresh if ready else min(refresh, _BOOT_TICK_SECONDS)
+                pause = refresh if self._was_ready else min(refresh, _BOOT_TICK_SECONDS)
                 sleep(worker, began + pause - time.monotonic())
         finally:
             self._watch.close()
@@ -92,7 +93,9 @@ class InstanceScreen(CockpitScreen):
     def _look(self) -> bool:
         """One look; whether the instance is still on record. A look that fails is told once, and tried again."""
         try:
-            self.post_message(Seen(self._watch.tick()))
+            seen = self._watch.tick()
+            self._was_ready = seen.state == "ready"
+            self.post_message(Seen(seen))
             return self.cockpit.session.is_on_record(self.instance_name)
         except CockpitError as error:
             if error.title != self._told:
