@@ -288,8 +288,12 @@ class CockpitApp(App[None]):
         run_in_thread(self, self._look_and_quit, "quit", self.warn, exclusive=True)
 
     def _look_and_quit(self) -> None:
-        views, _ = self.session.instances()
-        self.call_later(self._quit_knowing, tuple(views))
+        try:
+            views = tuple(self.session.instances()[0])
+        except CockpitError:
+            # A state folder that broke meanwhile must not keep anyone in: what was last seen serves.
+            views = self.instances
+        self.call_later(self._quit_knowing, views)
 
     def _quit_knowing(self, views: tuple[InstanceView, ...]) -> None:
         if isinstance(self.screen, Question):
