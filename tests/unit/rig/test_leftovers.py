@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +19,15 @@ from cockpit.rig.leftovers import find_leftovers, find_settled_leftovers
 
 @pytest.fixture
 def titled(tmp_path: Path) -> Path:
-    """A program that titles itself by its first argument, prints its pid, and starts another with the rest."""
+    """A program that titles itself by its first argument, says its pid, and starts another with the rest.
+
+    One write a line: two programs share the pipe, and `print` of an unbuffered Python writes each word alone.
+    """
     program = tmp_path / "titled.py"
     program.write_text(
         "import ctypes, os, subprocess, sys, time\n"
         "ctypes.CDLL(None).prctl(15, sys.argv[1].encode(), 0, 0, 0)\n"
-        "print(sys.argv[1], os.getpid(), flush=True)\n"
+        "os.write(1, f'{sys.argv[1]} {os.getpid()}\\n'.encode())\n"
         "if sys.argv[2:]:\n"
         "    subprocess.Popen([sys.executable, __file__, *sys.argv[2:]])\n"
         "time.sleep(60)\n"
@@ -79,10 +83,11 @@ def test_a_process_of_another_name_is_none(titled: Path, started: list[subproces
 
 
 def test_one_that_ends_by_itself_in_time_is_none(titled: Path, started: list[subprocess.Popen[str]]) -> None:
-    script = f"timeout 1 {sys.executable} {titled} VLLM::Short & {sys.executable} {titled} VLLM::Long & exec sleep 60"
+    # The inner shell reaps the one that ends, as init does.
+    script = f"({sys.executable} {titled} VLLM::Short; :) & {sys.executable} {titled} VLLM::Long & exec sleep 60"
     pids = start(started, ["/bin/sh", "-c", script], 2)
-    first = {left.pid for left in find_leftovers()}
-    assert set(pids.values()) <= first
+    assert set(pids.values()) <= {left.pid for left in find_leftovers()}
+    threading.Timer(0.2, os.kill, (pids["VLLM::Short"], signal.SIGKILL)).start()
     settled = {left.pid for left in find_settled_leftovers(1.5)}
     assert pids["VLLM::Long"] in settled
     assert pids["VLLM::Short"] not in settled
