@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from cockpit.planner.forecast_types import Forecast
 from cockpit.rules.finding import Finding
 
 
@@ -29,6 +30,8 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     values: dict[str, Any]
     """Every toggle's value, for the record and for the screen."""
     findings: tuple[Finding, ...]
+    forecast: Forecast | None = None
+    """Will it fit; None where nobody asked."""
 
     @property
     def url(self) -> str:
