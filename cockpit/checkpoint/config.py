@@ -6,7 +6,8 @@ from typing import Any
 
 from cockpit.checkpoint.experts import read_experts
 from cockpit.checkpoint.keys import Keys
-from cockpit.checkpoint.layers import LINEAR, MAX_LAYERS, layer_kinds, sliding_window
+from cockpit.checkpoint.layers import FULL, LINEAR, MAX_LAYERS, SLIDING, layer_kinds, sliding_window
+from cockpit.checkpoint.rotary import rotary_tables
 from cockpit.checkpoint.shape import Latent, Shape
 from cockpit.checkpoint.types import LinearAttention
 from cockpit.checkpoint.vision import has_vision, read_vision
@@ -157,6 +158,11 @@ def read_shape(keys: Keys) -> Shape:
     experts = read_experts(text, count, architecture, model_type)
     bias = text.flag("attention_bias") or False
     mtp_layers, next_layers = _mtp_layers(keys, text)
+    head_dim = _head_dim(text, hidden, heads)
+    latent = _latent(text)
+    positions = text.integer(text.first(*_POSITIONS), 1, MAX_POSITIONS)
+    global_head_dim = text.integer("global_head_dim", 1, MAX_HEADS)
+    turned = {FULL: latent.rope_dim if latent else global_head_dim or head_dim, SLIDING: head_dim}
     intermediate = text.first("intermediate_size", "n_inner", "ffn_hidden_size")
     return Shape(
         architecture=architecture,
@@ -169,10 +175,10 @@ def read_shape(keys: Keys) -> Shape:
         else text.integer(intermediate, 0, 1 << 24),
         heads=heads,
         kv_heads=text.integer(text.first(*_KV_HEADS), 1, MAX_HEADS) or heads,
-        head_dim=_head_dim(text, hidden, heads),
+        head_dim=head_dim,
         vocab=text.required(("vocab_size",), 1, MAX_VOCAB),
         kinds=kinds,
-        max_positions=text.integer(text.first(*_POSITIONS), 1, MAX_POSITIONS),
+        max_positions=positions,
         window=sliding_window(text),
         dtype=_dtype(keys, text),
         tied=_tied(keys, text, model_type),
@@ -182,10 +188,10 @@ def read_shape(keys: Keys) -> Shape:
         fused=model_type in ("phi3", "phi4"),
         fused_experts=model_type == "gpt_oss",
         dense_beside_experts=model_type.startswith("gemma4"),
-        global_head_dim=text.integer("global_head_dim", 1, MAX_HEADS),
+        global_head_dim=global_head_dim,
         global_kv_heads=text.integer("num_global_key_value_heads", 1, MAX_HEADS),
         keys_are_values=text.flag("attention_k_eq_v") or False,
-        latent=_latent(text),
+        latent=latent,
         linear_attention=_linear_attention(text, kinds),
         moe=experts is not None,
         experts=experts,
@@ -193,4 +199,5 @@ def read_shape(keys: Keys) -> Shape:
         next_layers=next_layers,
         has_vision=has_vision(keys, architecture),
         vision=read_vision(keys),
+        rotary_tables=rotary_tables(text, model_type, positions, turned),
     )

@@ -13,6 +13,7 @@ from cockpit.checkpoint.config import read_shape
 from cockpit.checkpoint.declared import Declaration
 from cockpit.checkpoint.keys import Keys, read_json, shown
 from cockpit.checkpoint.layers import counted
+from cockpit.checkpoint.loads import estimated_loads, stored_loads
 from cockpit.checkpoint.modules import Module, modules_of
 from cockpit.checkpoint.quantization import read_declaration, summarize
 from cockpit.checkpoint.safetensors import Tensor, read_folder
@@ -32,6 +33,7 @@ def _described(source: str, folder: Path | None, shape: Shape, declaration: Decl
     """The checkpoint as its config alone describes it."""
     modules = [(module, declaration.resolve(module)) for module in modules_of(shape)]
     experts = shape.experts
+    sizes = estimated_sizes(shape, modules, declaration.method)
     return Checkpoint(
         source=source,
         folder=str(folder) if folder else None,
@@ -55,7 +57,9 @@ def _described(source: str, folder: Path | None, shape: Shape, declaration: Decl
         tied_embeddings=shape.tied,
         dtype=shape.dtype,
         quantization=summarize(declaration, () if declaration.method == "other" else modules),
-        sizes=estimated_sizes(shape, modules, declaration.method),
+        sizes=sizes,
+        loads=() if sizes is None else estimated_loads(shape, modules, declaration.method),
+        rotary_tables=shape.rotary_tables,
     )
 
 
@@ -85,6 +89,7 @@ def _measured(
         tied_embeddings=checkpoint.tied_embeddings and sizes.lm_head == 0,
         quantization=summarize(declaration, ((place, scheme) for place, scheme, _ in found), mismatched),
         sizes=sizes,
+        loads=stored_loads(tensors, shape, declaration.method),
     )
 
 

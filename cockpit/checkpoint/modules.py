@@ -11,10 +11,9 @@ from typing import Literal
 
 from cockpit.checkpoint.layers import FULL, LINEAR, SLIDING
 from cockpit.checkpoint.shape import Shape, VisionShape
-from cockpit.checkpoint.types import Frozen
+from cockpit.checkpoint.types import Frozen, Part
 
 Kind = Literal["linear", "router", "experts", "embedding", "lm_head"]
-Part = Literal["body", "embed_tokens", "lm_head", "mtp", "vision"]
 _ATTENTION = (FULL, SLIDING, "chunked_attention")
 _PREFIXES = ("model.language_model.", "language_model.model.", "model.")
 

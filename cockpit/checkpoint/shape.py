@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.checkpoint.experts import Experts
-from cockpit.checkpoint.types import Frozen, LinearAttention
+from cockpit.checkpoint.types import Frozen, LinearAttention, RotaryTable
 
 
 class Latent(Frozen, frozen=True, kw_only=True):
@@ -75,6 +75,7 @@ class Shape(Frozen, frozen=True, kw_only=True):
     has_vision: bool = False
     vision: VisionShape | None = None
     """None where there is no tower, or one of an unknown kind."""
+    rotary_tables: tuple[RotaryTable, ...] | None = ()
 
     @property
     def bytes_per_element(self) -> int:

@@ -7,12 +7,12 @@ is not weights but tables of the rotary embedding and buffers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from cockpit.checkpoint.layers import FULL, LINEAR, SLIDING
-from cockpit.checkpoint.modules import Module, Part
+from cockpit.checkpoint.modules import Module
 from cockpit.checkpoint.shape import Shape
-from cockpit.checkpoint.types import Method, Sizes, WeightScheme
+from cockpit.checkpoint.types import Load, Method, Part, Sizes, WeightScheme
 
 _KNOWN = {FULL, SLIDING, LINEAR, "chunked_attention"}
 _WORD = 4
@@ -70,31 +70,33 @@ def module_bytes(module: Module, scheme: WeightScheme | None, method: Method, el
     return (one + (module.outputs * element if module.bias else 0)) * module.matrices * module.count
 
 
-def _small_elements(shape: Shape, kind: str) -> int:
-    """Norms, convolution and gates of one decoder layer."""
-    norms = 4 if shape.model_type.startswith("gemma") else 2
-    total = norms * shape.hidden
+def _small_elements(shape: Shape, kind: str) -> tuple[int, int]:
+    """Norms of one decoder layer, and its convolution and the vectors of its heads."""
+    norms = (4 if shape.model_type.startswith("gemma") else 2) * shape.hidden
     linear = shape.linear_attention
     if kind == LINEAR and linear is not None:
         keys, values = linear.key_heads * linear.key_head_dim, linear.value_heads * linear.value_head_dim
-        return total + (2 * keys + values) * linear.conv_kernel + 2 * linear.value_heads + linear.value_head_dim
+        return norms + linear.value_head_dim, (2 * keys + values) * linear.conv_kernel + 2 * linear.value_heads
     if shape.latent:
-        return total + (shape.latent.q_rank or 0) + shape.latent.kv_rank
-    return total + 2 * shape.head_dim if shape.model_type.startswith(("qwen3", "gemma3")) else total
+        return norms + (shape.latent.q_rank or 0) + shape.latent.kv_rank, 0
+    return norms + (2 * shape.head_dim if shape.model_type.startswith(("qwen3", "gemma3")) else 0), 0
 
 
-def _small_bytes(shape: Shape) -> dict[Part, int]:
-    """Bytes of what is never quantized and is no matrix, by part."""
-    body = sum(_small_elements(shape, kind) for kind in shape.kinds) + shape.hidden
-    mtp = shape.mtp_layers * _small_elements(shape, FULL) + 3 * shape.hidden if shape.mtp_layers else 0
-    vision = 0
+def small_loads(shape: Shape) -> Iterator[Load]:
+    """What is never quantized and is no matrix."""
+    element = shape.bytes_per_element
+    layers = [_small_elements(shape, kind) for kind in shape.kinds]
+    yield Load(part="body", split="copied", bytes=(sum(norms for norms, _ in layers) + shape.hidden) * element)
+    yield Load(part="body", split="ranks", bytes=sum(others for _, others in layers) * element)
+    if shape.mtp_layers:
+        norms = shape.mtp_layers * _small_elements(shape, FULL)[0] + 3 * shape.hidden
+        yield Load(part="mtp", split="copied", bytes=norms * element)
     if shape.vision:
         tower = shape.vision
-        vision = (tower.patch + 1 + tower.positions + 4 * tower.layers + 2) * tower.hidden
+        size = (tower.patch + 1 + tower.positions + 4 * tower.layers + 2) * tower.hidden
         if not tower.fused:
-            vision += tower.hidden * (shape.hidden + 1)
-    element = shape.bytes_per_element
-    return {"body": body * element, "mtp": mtp * element, "vision": vision * element}
+            size += tower.hidden * (shape.hidden + 1)
+        yield Load(part="vision", split="copied", bytes=size * element)
 
 
 def estimated_sizes(
@@ -112,7 +114,9 @@ def estimated_sizes(
         return None
     if shape.intermediate is None and not shape.moe:
         return None
-    parts: dict[Part, int] = {"embed_tokens": 0, "lm_head": 0, **_small_bytes(shape)}
+    parts: dict[Part, int] = dict.fromkeys(("body", "embed_tokens", "lm_head", "mtp", "vision"), 0)
+    for small in small_loads(shape):
+        parts[small.part] += small.bytes
     for module, scheme in modules:
         parts[module.part] += module_bytes(module, scheme, method, shape.bytes_per_element)
     return Sizes(total=sum(parts.values()), estimated=True, **parts)

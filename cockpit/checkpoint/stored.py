@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from cockpit.checkpoint.declared import Resolver
-from cockpit.checkpoint.modules import Kind, Module, Part, Place
+from cockpit.checkpoint.modules import Kind, Module, Place
 from cockpit.checkpoint.safetensors import Tensor
-from cockpit.checkpoint.types import Sizes, WeightScheme
+from cockpit.checkpoint.types import Part, Sizes, WeightScheme
 
 _SUFFIXES = re.compile(
     r"\.(weight_packed|weight_scale(?:_inv|_2)?|weight_shape|weight_zero_point|weight_g_idx|weight_global_scale"
@@ -46,6 +46,15 @@ def part_of(name: str, layers: int) -> Part:
     if any(word in pieces for word in _EMBEDDINGS):
         return "embed_tokens"
     return "lm_head" if "lm_head" in pieces else "body"
+
+
+def module_of(name: str) -> tuple[str, str]:
+    """The module that a tensor belongs to, and what it is of it; a tensor of its own is its own module."""
+    found = _SUFFIXES.search(name) or _FUSED.search(name)
+    if found is None:
+        return name, ""
+    fused = found.re is _FUSED
+    return (name[: found.end(1)], found.group(2) or "weight") if fused else (name[: found.start()], found.group(1))
 
 
 def _kind(name: str) -> Kind | None:

@@ -10,6 +10,10 @@ Method = Literal[
     "auto-round", "gptq", "awq", "compressed-tensors", "fp8", "nvfp4", "mxfp4", "bitsandbytes", "none", "other"
 ]
 
+Part = Literal["body", "embed_tokens", "lm_head", "mtp", "vision"]
+Split = Literal["ranks", "kv_heads", "copied"]
+"""How weights lie on tensor-parallel ranks: a share on each, a share for each KV head there is, all on every one."""
+
 
 class Frozen(msgspec.Struct, frozen=True, kw_only=True):
     """Base of the checkpoint's parts."""
@@ -77,6 +81,14 @@ class Sizes(Frozen, frozen=True, kw_only=True):
     """True when they come from config.json, False when from safetensors headers."""
 
 
+class Load(Frozen, frozen=True, kw_only=True):
+    """Bytes of the whole model's weights, as vLLM holds them, that belong to one part and lie in one way."""
+
+    part: Part
+    split: Split
+    bytes: int
+
+
 class LinearAttention(Frozen, frozen=True, kw_only=True):
     """Gated-delta (GDN) layers of a hybrid model."""
 
@@ -87,6 +99,15 @@ class LinearAttention(Frozen, frozen=True, kw_only=True):
     conv_kernel: int
     state_bytes: int = 4
     """Bytes of one state element (mamba_ssm_dtype)."""
+
+
+class RotaryTable(Frozen, frozen=True, kw_only=True):
+    """Cosines and sines that layers with equal rotary settings share, ``positions`` × ``width`` elements."""
+
+    positions: int
+    width: int
+    multimodal: bool = False
+    """Positions in three dimensions (M-RoPE), for which vLLM makes the table longer."""
 
 
 class Checkpoint(Frozen, frozen=True, kw_only=True):
@@ -122,6 +143,10 @@ class Checkpoint(Frozen, frozen=True, kw_only=True):
     quantization: Quantization
     sizes: Sizes | None = None
     """None where neither headers nor config are enough."""
+    loads: tuple[Load, ...] = ()
+    """What vLLM loads of it; empty where ``sizes`` is None."""
+    rotary_tables: tuple[RotaryTable, ...] | None = ()
+    """None where the config asks for a table of a kind that is not known here."""
 
     @property
     def n_layers(self) -> int:

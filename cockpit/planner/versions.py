@@ -26,6 +26,8 @@ SINCE: dict[str, Release] = {
     "cpu-kernel-32": (0, 29),
     # Windowed layers begin with blocks as long as the others' (get_kv_cache_spec of layers/attention/attention.py).
     "window-block": (0, 30),
+    # Rotary tables of Qwen3-VL and later are as long as the context unless videos are pruned (models/qwen3_vl.py).
+    "mrope-positions": (0, 32),
     # GDN layers of FlashInfer keep one state more for prefix caching (layers/mamba/gdn/qwen_gdn_linear_attn.py).
     "gdn-checkpoints": (0, 33),
     # GB10 gets small steps although its memory is large (get_batch_defaults of engine/arg_utils.py).
