@@ -6,6 +6,7 @@ import time
 
 import msgspec
 
+from cockpit.supervisor.boot_pace import Pace
 from cockpit.supervisor.boot_state import BootState
 from cockpit.supervisor.process import members_of
 from cockpit.supervisor.ready import BootWatch, state_of
@@ -27,6 +28,10 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...]
     """New lines of its log, cleaned of control characters."""
     exit_code: int | None = None
+    pace: Pace | None = None
+    """Of its boot against earlier ones; None when there were none like it."""
+    problem: str | None = None
+    """What is wrong with the file of earlier boots, told once."""
     survivors: int = 0
     """Processes of a dead server that still run, and hold its memory."""
 
@@ -75,6 +80,8 @@ class Watch:
             frame=self._sampler.tick(time.time(), state),
             lines=progress.lines,
             exit_code=progress.exit_code,
+            pace=progress.pace,
+            problem=progress.problem,
             survivors=len(members_of(record)) if state == "dead" else 0,
         )
 

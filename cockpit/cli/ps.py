@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cockpit.cli.options import verb
 from cockpit.cli.output import emit, say, table, tell
+from cockpit.cli.serve import expected_boot_seconds
 from cockpit.units import UNKNOWN, duration
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def instance_json(view: InstanceView) -> dict[str, Any]:
         "url": record.url,
         "started_at": record.created_at,
         "ready_at": record.ready_at,
+        "expected_boot_seconds": expected_boot_seconds(record),
         "exit_code": record.exit_code,
         "gpus": record.gpus,
         "log": record.log,

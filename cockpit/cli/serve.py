@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from cockpit.cli.options import plan_options, verb
 from cockpit.cli.output import emit, say, tell
 from cockpit.errors import CockpitError, FailedError
-from cockpit.units import tokens
+from cockpit.units import duration, tokens
 
 if TYPE_CHECKING:
+    from cockpit.supervisor.boot_pace import Pace
     from cockpit.supervisor.ready import Progress
+    from cockpit.supervisor.record import InstanceRecord
     from cockpit.supervisor.spawn import Running
 
 _LAST_LINES = 20
@@ -80,17 +82,30 @@ def follow(running: Running, timeout: float | None = None) -> Progress:
     told: set[str] = set()
     last = None
     for progress in wait_ready(running, timeout):
+        if progress.problem:
+            tell(f"⚠ {progress.problem}")
+        if last is None and progress.pace is not None:
+            tell(f"  expected     {_expected_text(progress.pace)}")
         last = progress
         for stage in progress.boot.stages:
             if stage.ended is not None and stage.id not in told:
                 told.add(stage.id)
-                tell(f"  {stage.id:<12} {stage.seconds or 0:6.1f} s  {stage.progress}")
-            elif stage.id == "ready" and stage.id not in told:
-                told.add(stage.id)
-                tell(f"  {stage.id:<12} {stage.started:6.1f} s  {stage.progress}")
+                tell(f"  {stage.id:<12} {stage.seconds or 0:6.1f} s  {stage.progress}{_left_text(progress)}".rstrip())
     if last is None:
         raise FailedError("the boot could not be followed", fix=f"See {running.record.log}.")
     return last
+
+
+def _expected_text(pace: Pace) -> str:
+    of = "1 boot" if pace.boots == 1 else f"the last {pace.boots} boots"
+    return f"{duration(pace.expected_seconds)}, by {of} on this rig"
+
+
+def _left_text(progress: Progress) -> str:
+    pace = progress.pace
+    if pace is None or progress.life != "starting" or pace.remaining_seconds < 1:
+        return ""
+    return f"  about {duration(pace.remaining_seconds)} left"
 
 
 def death(running: Running, progress: Progress) -> CockpitError:
@@ -125,6 +140,7 @@ def _started_json(running: Running) -> dict[str, Any]:
         "log": record.log,
         "state": "starting",
         "boot_seconds": None,
+        "expected_boot_seconds": expected_boot_seconds(record),
         "stages": [],
         "kv": None,
         "diagnosis": None,
@@ -150,6 +166,14 @@ def served_json(running: Running, progress: Progress) -> dict[str, Any]:
         "first_exception": progress.boot.first_exception if dead else None,
         "last_lines": last_lines(running.record.log, _LAST_LINES) if dead else [],
     }
+
+
+def expected_boot_seconds(record: InstanceRecord) -> float | None:
+    """What earlier boots like this one took, for the JSON of `serve` and `ps`."""
+    from cockpit.supervisor.boot_history import expected_of
+
+    expected = expected_of(record)
+    return None if expected is None else round(expected.seconds, 3)
 
 
 def capacity_text(progress: Progress) -> str:

@@ -142,6 +142,16 @@ def _draft(entry: Entry, ctx: Context, facts: Facts) -> Draft:
     return draft
 
 
+def _gpu_model(slug: Slug, rig: Rig, gpus: Sequence[int]) -> str:
+    """The GPUs of a plan by name, each kind with its number; empty when one of them is not there."""
+    if slug.platform == "cpu":
+        return "CPU"
+    names = [gpu.name for gpu in rig.gpus if gpu.index in gpus]
+    if len(names) != len(gpus):
+        return ""
+    return ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names))
+
+
 def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Address | None = None) -> LaunchPlan:
     """The exact command for one slug.
 
@@ -166,6 +176,8 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
         gpus=gpus,
         platform=entry.slug.platform,
         engine=facts.engine.id if facts.engine is not None else "",
+        engine_version=facts.engine.version if facts.engine is not None else "",
+        gpu_model=_gpu_model(entry.slug, facts.rig, gpus),
         values=ctx.values,
         findings=blocks_first((*plan_findings(ctx), *pool_findings(ctx), *flag_findings(argv[3:], facts.flags))),
     )

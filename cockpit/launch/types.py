@@ -27,6 +27,10 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     platform: str
     engine: str
     """Id of the engine."""
+    engine_version: str = ""
+    """Of its vLLM; empty without an engine."""
+    gpu_model: str = ""
+    """What it runs on, e.g. ``2x NVIDIA GeForce RTX 3090`` or ``CPU``; empty is unknown."""
     values: dict[str, Any]
     """Every toggle's value, for the record and for the screen."""
     findings: tuple[Finding, ...]

@@ -15,8 +15,14 @@ from cockpit.supervisor.boot_state import BootDraft, BootState
 
 _CLOCK_SLACK_SECONDS = 2.0
 """Stamps have whole seconds, and the clock may be set by a little during a boot."""
+_CARRIERS = (
+    r"(?:[\w.-]{1,80} {1,20}\| )?"  # docker compose
+    r"(?:\d{4}-\d\d-\d\dT[\d:.,]{8,24}(?:Z|[+-]\d\d:?\d\d)? (?:std(?:out|err) F )?)?"  # docker, kubernetes
+    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,80} \S{1,80}: )?"  # journald
+)
+"""What programs that collect logs put before each line."""
 _LINE = re.compile(
-    r"(?:\((?P<process>[^\s()]{1,60}) pid=\d+\) )?"
+    rf"{_CARRIERS}(?:\((?P<process>[^\s()]{{1,60}})(?: rank=\d+)? pid=\d+\) )?"
     r"(?:(?P<level>[A-Z]{4,8}) (?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d) \[[^\]]*\] |[A-Z]{4,8}: +)?"
     r"(?:\[[^\]]{1,60}\] )?"
     rf"(?P<text>(?:{boot_rules.OPENINGS}|{boot_errors.OPENINGS}).*)"

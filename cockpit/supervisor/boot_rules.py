@@ -40,10 +40,16 @@ def _model_len(draft: BootDraft, match: Match, _: float) -> None:
 def _engine(draft: BootDraft, match: Match, at: float) -> None:
     draft.learn(vllm_version=match[1])
     draft.enter("config", at)
+    if "enforce_eager=False" in match.string and "CompilationMode.NONE" not in match.string:
+        draft.expect_compile()
 
 
 def _world(draft: BootDraft, match: Match, _: float) -> None:
     draft.learn(world_size=int(match[1]))
+
+
+def _nccl(draft: BootDraft, match: Match, _: float) -> None:
+    draft.learn(nccl_version=match[1])
 
 
 def _loading(draft: BootDraft, _: Match, at: float) -> None:
@@ -52,7 +58,14 @@ def _loading(draft: BootDraft, _: Match, at: float) -> None:
 
 def _shards(draft: BootDraft, match: Match, at: float) -> None:
     draft.enter("weights", at)
-    draft.note("weights", f"shards {match[1]}/{match[2]}")
+    total = draft.facts.checkpoint_gib
+    draft.note("weights", f"shards {match[1]}/{match[2]}" + (f" of {total:.2f} GiB" if total else ""))
+
+
+def _checkpoint_size(draft: BootDraft, match: Match, at: float) -> None:
+    draft.enter("weights", at)
+    if draft.facts.checkpoint_gib is None:  # a draft model comes second
+        draft.learn(checkpoint_gib=float(match[1]))
 
 
 def _weights_read(draft: BootDraft, _: Match, at: float) -> None:
@@ -112,7 +125,7 @@ def _capturing(draft: BootDraft, match: Match, at: float) -> None:
 
 def _captured(draft: BootDraft, match: Match, at: float) -> None:
     if draft.is_closed("kv_pool"):
-        draft.close("graphs", at)
+        draft.leave("graphs", at)
         draft.note("graphs", f"{match[1]} GiB")
 
 
@@ -151,7 +164,9 @@ _TABLE: tuple[tuple[str, Act], ...] = (
     (rf"Using max model len {_TOKENS}", _model_len),
     (r"Initializing a V1 LLM engine \(v([^)\s]{1,60})\)", _engine),
     (r"world_size=(\d{1,6}) rank=", _world),
+    (r"vLLM is using nccl==(\S{1,40})", _nccl),
     (r"Starting to load model|Loading model from", _loading),
+    (r"Filesystem type for checkpoints: \S{1,60}\. Checkpoint size: (\d{1,9}(?:\.\d+)?) GiB", _checkpoint_size),
     (r"Loading (?:safetensors|pt) checkpoint shards: +\d+% Completed \| (\d{1,9})/(\d{1,9})", _shards),
     (r"Loading weights took", _weights_read),
     (r"Model loading took (\d{1,9}(?:\.\d+)?) GiB", _weights_there),
@@ -176,9 +191,10 @@ _RULES = tuple((re.compile(pattern), act) for pattern, act in _TABLE)
 
 OPENINGS = (
     r"[ ▀▄█]*version |vLLM server version|non-default args|Resolved arch|Using |Initializing a V1|world_size="
-    r"|Starting (?:to load|torch|vLLM)|Loading (?:model|safetensors|pt|weights)|Model loading|Dynamo "
-    r"|Compiling a graph|Directly load|torch\.compile took|Available KV|Auto-fit|[CGTX]PU KV cache|Maximum conc"
-    r"|Warming up |Capturing CUDA|Graph capturing|init engine|Application startup complete"
+    r"|vLLM is using|Starting (?:to load|torch|vLLM)|Filesystem type|Loading (?:model|safetensors|pt|weights)"
+    r"|Model loading|Dynamo |Compiling a graph|Directly load|torch\.compile took|Available KV|Auto-fit"
+    r"|[CGTX]PU KV cache|Maximum conc|Warming up |Capturing CUDA|Graph capturing|init engine"
+    r"|Application startup complete"
 )
 """How the texts begin that the table knows, so that one match settles every other line."""
 

@@ -34,6 +34,8 @@ class BootFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     vllm_version: str | None = None
     architecture: str | None = None
+    checkpoint_gib: float | None = None
+    """What all ranks together have to read."""
     weights_gib: float | None = None
     """Of one rank, the largest."""
     available_kv_gib: float | None = None
@@ -47,6 +49,8 @@ class BootFacts(msgspec.Struct, frozen=True, kw_only=True):
     kernels: dict[str, str] = {}
     """Layer kind → kernel; several kernels of one kind are joined by a comma."""
     world_size: int | None = None
+    nccl_version: str | None = None
+    """None also where one rank needs no NCCL."""
 
 
 class BootState(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +76,8 @@ class BootDraft:
         self._started: dict[StageId, float] = {"environment": 0.0}
         self._ended: dict[StageId, float] = {}
         self._progress: dict[StageId, str] = {}
+        self._compile_expected = False
+        self._compile_seen = False
 
     def snapshot(self, first_exception: str | None) -> BootState:
         """The boot as it stands."""
@@ -92,21 +98,40 @@ class BootDraft:
 
         It began where the stage before it ended, so that the stages add up to the boot.
         """
-        if STAGES.index(stage) > STAGES.index(self._current) and stage not in self._started:
+        if STAGES.index(stage) <= STAGES.index(self._current) or stage in self._started:
+            return
+        if stage == "kv_pool" and self._current == "compile" and not self._compile_seen:
+            self._rename(stage)
+        else:
             self._started[stage] = self._ended.setdefault(self._current, at)
             self._current = stage
 
     def leave(self, stage: StageId, at: float) -> None:
-        """End a stage and begin work on the KV pool, which no line announces.
+        """End a stage and begin the one after it, which no line announces.
 
-        Another rank or a draft model may end the same stage again, as long as the pool shows no progress.
+        Another rank or a draft model may end the same stage again, as long as the next one shows no progress.
         """
         self.enter(stage, at)
         if self._current == stage:
             self._ended[stage] = at
-            self.enter("kv_pool", at)
-        elif self._current == "kv_pool" and stage in self._started and "kv_pool" not in self._progress:
-            self._ended[stage] = self._started["kv_pool"] = at
+            self.enter(self._after(stage), at)
+        elif self._only_guessed(self._current) and list(self._started)[-2] == stage:
+            self._ended[stage] = self._started[self._current] = at
+
+    def _after(self, stage: StageId) -> StageId:
+        if stage == "graphs":
+            return "ready"
+        return "compile" if stage == "weights" and self._compile_expected else "kv_pool"
+
+    def _only_guessed(self, stage: StageId) -> bool:
+        """Whether a stage began because the one before it ended, and nothing of it was seen yet."""
+        seen = stage in self._progress or stage in self._ended or (stage == "compile" and self._compile_seen)
+        return not seen and len(self._started) > 1
+
+    def _rename(self, stage: StageId) -> None:
+        """What runs was guessed wrongly: it is this stage."""
+        self._started[stage] = self._started.pop(self._current)
+        self._current = stage
 
     def close(self, stage: StageId, at: float) -> None:
         """End a stage whose follower is not known yet."""
@@ -117,11 +142,15 @@ class BootDraft:
         """Whether a stage is over."""
         return stage in self._ended
 
+    def expect_compile(self) -> None:
+        """The engine's settings have torch compile once the weights are there."""
+        self._compile_expected = True
+
     def compiling(self) -> None:
         """Torch compiles: what looked like work on the KV pool since the weights were there was this."""
         if self._current == "kv_pool" and "kv_pool" not in self._ended and "compile" not in self._started:
-            self._started["compile"] = self._started.pop("kv_pool")
-            self._current = "compile"
+            self._rename("compile")
+        self._compile_seen = True
 
     def finish(self, at: float) -> None:
         """The server answers."""

@@ -10,8 +10,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cockpit.supervisor import process
+from cockpit.errors import CockpitError
+from cockpit.supervisor import boot_history, process
 from cockpit.supervisor.boot import BootLog
+from cockpit.supervisor.boot_pace import Pace, pace_of
 from cockpit.supervisor.boot_state import BootState
 from cockpit.supervisor.logfile import Tail
 from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
@@ -105,6 +107,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """New lines of the log, cleaned; only the last few thousand of a flood at the end."""
     timed_out: bool = False
     exit_code: int | None = None
+    pace: Pace | None = None
+    """Against earlier boots; None when there were none like it."""
+    problem: str | None = None
+    """What is wrong with the file of earlier boots, told once."""
 
 
 class BootWatch:
@@ -115,6 +121,9 @@ class BootWatch:
         self._tail = Tail(running.record.log)
         self._log = BootLog(running.record.created_at)
         self._noted_at = 0.0
+        self._expected = boot_history.expected_of(running.record)
+        self._problem = boot_history.remembered(running.record.slug).problem
+        self._remembered = False
 
     def tick(self) -> Progress:
         """One look. Dead comes with every line that the server left, ready with those that say how it came up."""
@@ -129,13 +138,28 @@ class BootWatch:
         record = self.running.record
         if life == "ready" and record.ready_at is not None and now - record.ready_at < _LOG_LAG_SECONDS:
             lines += self._await_last_lines()
+        boot = self._log.snapshot()
+        if life == "ready" and boot.ready and not self._remembered:
+            self._remember(record, boot)
+        seconds = (record.ready_at or record.ended_at or now) - record.created_at
+        problem, self._problem = self._problem, None
         return Progress(
             life=life,
-            boot=self._log.snapshot(),
-            seconds=(record.ready_at or record.ended_at or now) - record.created_at,
+            boot=boot,
+            seconds=seconds,
             lines=tuple(lines),
             exit_code=record.exit_code,
+            pace=pace_of(boot, seconds, self._expected),
+            problem=problem,
         )
+
+    def _remember(self, record: InstanceRecord, boot: BootState) -> None:
+        """Keep its times for the next boot; a home that cannot be written to costs no more than those."""
+        self._remembered = True
+        try:
+            boot_history.remember(record, boot)
+        except CockpitError as error:
+            self._problem = error.sentence()
 
     def _read(self) -> list[str]:
         lines = self._tail.read()

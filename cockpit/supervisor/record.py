@@ -45,6 +45,9 @@ class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[int, ...] = ()
     platform: str = "cuda"
     engine: str = ""
+    engine_version: str = ""
+    gpu_model: str = ""
+    """As the plan names it; earlier boots on the same count for the next one's expected time."""
     values: dict[str, Any] = {}
     """Toggle values of the plan."""
     log: str

@@ -111,6 +111,8 @@ def _draft(plan: LaunchPlan, name: str, created_at: float, forecast: dict[str, A
         gpus=plan.gpus,
         platform=plan.platform,
         engine=plan.engine,
+        engine_version=plan.engine_version,
+        gpu_model=plan.gpu_model,
         values=plan.values,
         log=str(paths.logs_home().resolve() / f"{name}-{stamp}.log"),
         created_at=created_at,

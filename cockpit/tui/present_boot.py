@@ -8,8 +8,11 @@ from collections.abc import Iterable
 
 import msgspec
 
+from cockpit.supervisor.boot_pace import Pace
 from cockpit.supervisor.boot_state import BootStage, BootState
 from cockpit.tui.content import Row
+from cockpit.tui.present import bar
+from cockpit.units import duration
 
 _PREFIX = re.compile(
     r"^\((?P<process>\S{1,40}) pid=\d+\) (?:(?P<level>[A-Z]+) \d\d-\d\d (?P<time>\d\d:\d\d:\d\d) \[[^\]]*\] ?)?"
@@ -39,19 +42,37 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _stage_row(stage: BootStage, current: bool, now_seconds: float, dead: bool) -> Row:
-    if stage.ended is not None or stage.id == "ready":
+    if stage.ended is not None or (stage.id == "ready" and not current):
         glyph, style = "✓", "good"
     elif dead:
         glyph, style = "✕", "bad"
     else:
         glyph, style = ("◐", "warn") if current else ("·", "dim")
     elapsed = stage.seconds if stage.ended is not None else max(0.0, now_seconds - stage.started)
-    took = "" if stage.id == "ready" else f"{elapsed:6.1f} s"
+    took = "" if stage.id == "ready" and not current else f"{elapsed:6.1f} s"
     return [
         (f" {glyph} ", style),
         (f"{STAGE_NAMES[stage.id]:<12}", "bold" if current else ""),
         (f"{took:>9}", ""),
         (f"  {stage.progress}", "dim"),
+    ]
+
+
+def pace_row(pace: Pace, elapsed_seconds: float, width: int) -> Row:
+    """How far the boot is and when it should be over, by earlier boots."""
+    of = "1 boot" if pace.boots == 1 else f"{pace.boots} boots"
+    left = (
+        f"about {duration(pace.remaining_seconds)} left"
+        if pace.remaining_seconds >= 1
+        else f"overdue by {duration(elapsed_seconds - pace.expected_seconds)}"
+        if elapsed_seconds > pace.expected_seconds + 1
+        else "any moment now"
+    )
+    return [
+        (" ", ""),
+        (bar(pace.fraction, max(10, min(40, width - 60))), "bar"),
+        (f" {duration(elapsed_seconds)} of {duration(pace.expected_seconds)}", "bold"),
+        (f"  {left}, by {of} before", "dim"),
     ]
 
 

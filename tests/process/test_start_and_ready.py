@@ -199,3 +199,19 @@ def test_the_second_server_of_a_slug_gets_a_number(make_plan: Plans, free_port: 
         start(make_plan(), name="cpu-fake")
     for running in (first, second):
         assert stop(running, grace_seconds=4).stopped
+
+
+def test_the_second_boot_knows_what_the_first_one_took(make_plan: Plans) -> None:
+    alike = {"engine_version": "0.32.0", "gpu_model": "CPU"}
+    first = start(make_plan("--boot-seconds", "0.6", **alike))
+    (*_, last) = wait_ready(first, 20)
+    assert last.pace is None
+    took = last.seconds
+    stop(first)
+    second = start(make_plan("--boot-seconds", "0.6", **alike))
+    seen = list(wait_ready(second, 20))
+    assert all(progress.pace is not None for progress in seen)
+    assert seen[0].pace is not None and seen[0].pace.boots == 1
+    assert seen[0].pace.expected_seconds == pytest.approx(took, abs=0.01)
+    assert seen[0].pace.remaining_seconds <= took
+    stop(second)

@@ -10,6 +10,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from textual.widgets import Button
 
+from cockpit.supervisor.boot_pace import Pace
 from cockpit.supervisor.logfile import clean
 from cockpit.tui.screens.catalog import CatalogScreen
 from cockpit.tui.screens.dialogs import HelpScreen
@@ -117,6 +118,8 @@ async def test_card_that_is_refused(screen_text: SnapshotAssertion, size: tuple[
 async def test_instance_booting(screen_text: SnapshotAssertion, size: tuple[int, int]) -> None:
     stages = boot(*LOADED[:2], ("weights", 14.0, None, "shards 3/9"))
     seen = observation(record("vllm/dual", 8010, ready=False, gpus=(0, 1)), "starting", stages)
+    pace = Pace(expected_seconds=287.0, remaining_seconds=191.0, fraction=0.338, boots=3)
+    seen = msgspec.structs.replace(seen, pace=pace)
     await instance_matches(with_log(seen, GRAPHS, "Loading model from"), "◐ starting", screen_text, size)
 
 

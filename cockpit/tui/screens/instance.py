@@ -19,7 +19,7 @@ from cockpit.tui.catalog_rows import STATE_CELLS
 from cockpit.tui.commands import bindings
 from cockpit.tui.content import Row, fit, row_text
 from cockpit.tui.present import is_stale, live_rows
-from cockpit.tui.present_boot import Death, boot_rows, death_rows, log_panel_lines
+from cockpit.tui.present_boot import Death, boot_rows, death_rows, log_panel_lines, pace_row
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.log_view import LogView
 from cockpit.tui.widgets.panel import Panel
@@ -112,6 +112,8 @@ class InstanceScreen(CockpitScreen):
             self.refresh_bindings()
         if seen.state == "ready":
             self._history.push(seen.frame)
+        if seen.problem:
+            self.cockpit.warn(seen.problem, "")
         if seen.lines:
             self.query_one("#log", LogView).add_lines(log_panel_lines(seen.lines[-_MAX_LOG_LINES:]))
         self.redraw()
@@ -150,7 +152,8 @@ class InstanceScreen(CockpitScreen):
                 *death_rows(_death(seen), self.size.width),
             ]
         if seen.state == "starting" or not seen.was_ready:
-            return boot_rows(seen.boot, seen.boot_seconds)
+            rows = boot_rows(seen.boot, seen.boot_seconds)
+            return rows if seen.pace is None else [*rows, pace_row(seen.pace, seen.boot_seconds, self.size.width)]
         return live_rows(seen.frame, self._history, self.size.width)
 
     def _draw_title(self) -> None:
@@ -168,9 +171,9 @@ class InstanceScreen(CockpitScreen):
             (f" {_other_name(record)} ", "dim"),
         ]
         if seen.state == "ready":
-            row.append(
-                (f" up {units.duration(time.time() - since)} · boot {units.duration(seen.boot_seconds)}", "dim")
-            )
+            usual = "" if seen.pace is None else f" (expected {units.duration(seen.pace.expected_seconds)})"
+            up, boot = units.duration(time.time() - since), units.duration(seen.boot_seconds)
+            row.append((f" up {up} · boot {boot}{usual}", "dim"))
         if self.step:
             row.append((f"  {self.step}", "warn"))
         self.query_one("#instance-title", Panel).show([fit(row, max(10, self.size.width))])

@@ -245,3 +245,71 @@ def test_any_mixture_of_known_pieces_is_read_without_an_error(lines: list[str]) 
     log.feed(lines, 1.8e9)
     ends = [stage.ended for stage in log.snapshot().stages[:-1]]
     assert None not in ends
+
+
+ENGINE_LINE = (
+    "(EngineCore pid=3) INFO 11-29 20:00:00 [core.py:116] Initializing a V1 LLM engine (v0.33.0) with config: "
+    "model='m', enforce_eager={eager}, compilation_config={{'mode': <CompilationMode.{mode}: 3>}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("eager", "mode", "stage"),
+    [("False", "VLLM_COMPILE", "compile"), ("True", "VLLM_COMPILE", "kv_pool"), ("False", "NONE", "kv_pool")],
+)
+def test_what_follows_the_weights_is_known_from_the_engines_settings(eager: str, mode: str, stage: str) -> None:
+    log = BootLog(0.0)
+    log.feed([ENGINE_LINE.format(eager=eager, mode=mode)], 1.0)
+    log.feed(["Starting to load model x...", "Model loading took 9.1 GiB memory and 3.1 seconds"], 5.0)
+    assert log.snapshot().current == stage
+
+
+def test_a_compilation_that_was_expected_and_did_not_come_is_no_stage() -> None:
+    log = BootLog(0.0)
+    log.feed([ENGINE_LINE.format(eager="False", mode="VLLM_COMPILE"), "Starting to load model x..."], 1.0)
+    log.feed(["Model loading took 9.1 GiB memory and 3.1 seconds"], 5.0)
+    log.feed(["(Worker_TP1 pid=2) INFO 11-29 20:00:00 [p.py:1] Model loading took 9.3 GiB and 4.1 seconds"], 6.0)
+    log.feed(["Available KV cache memory: 8.97 GiB", "GPU KV cache size: 1,000 tokens"], 9.0)
+    assert [stage.id for stage in log.snapshot().stages][-2:] == ["weights", "kv_pool"]
+    assert seconds_of(log.snapshot())["kv_pool"] is not None
+
+
+def test_after_the_graphs_it_warms_up_until_it_answers() -> None:
+    log = BootLog(0.0)
+    log.feed(["Starting to load model x...", "Model loading took 9.1 GiB memory and 3.1 seconds"], 5.0)
+    log.feed(["GPU KV cache size: 1,000 tokens"], 9.0)
+    log.feed(["Graph capturing finished in 4 secs, took 1.03 GiB"], 13.0)
+    assert log.snapshot().current == "ready", "a boot on an H200 was silent for 100 s here"
+    log.feed(["Graph capturing finished in 5 secs, took 1.04 GiB"], 14.0)
+    log.feed(["INFO:     Application startup complete."], 20.0)
+    assert (seconds_of(log.snapshot())["graphs"], seconds_of(log.snapshot())["ready"]) == (5.0, 6.0)
+
+
+def test_the_checkpoints_size_stands_beside_its_shards() -> None:
+    log = BootLog(0.0)
+    log.feed(
+        [
+            "(Worker pid=2) INFO 11-29 20:00:00 [w.py:1108] Filesystem type for checkpoints: EXT4. "
+            "Checkpoint size: 17.69 GiB. Available RAM: 19.42 GiB.",
+            "Loading safetensors checkpoint shards:  33% Completed | 3/9 [00:10<00:20,  3.4s/it]",
+        ],
+        1.0,
+    )
+    assert log.snapshot().stages[-1].progress == "shards 3/9 of 17.69 GiB"
+
+
+@pytest.mark.parametrize(
+    "carrier",
+    [
+        "",
+        "vllm-1  | ",
+        "2026-11-29T20:11:27.123456789Z ",
+        "2026-11-29T20:11:27.123456789Z stdout F ",
+        "Nov 29 20:11:27 rack3 vllm[2509]: ",
+    ],
+)
+@pytest.mark.parametrize("process", ["", "(EngineCore_DP0 pid=3) ", "(VllmWorker rank=0 pid=7) "])
+def test_lines_are_known_behind_what_collects_them(carrier: str, process: str) -> None:
+    log = BootLog(0.0)
+    log.feed([f"{carrier}{process}INFO 11-29 20:00:00 [gpu_worker.py:560] Available KV cache memory: 8.97 GiB"], 1.0)
+    assert log.snapshot().facts.available_kv_gib == 8.97

@@ -1,0 +1,143 @@
+"""How long earlier boots took, one small file a slug: what is expected of the next one, stage by stage."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+import msgspec
+
+from cockpit import paths
+from cockpit.errors import CockpitError
+from cockpit.supervisor.boot_state import BootState, StageId
+from cockpit.supervisor.record import InstanceRecord
+
+KEPT = 5
+"""Boots that count for one engine version on one GPU model."""
+_MAX_BOOTS = 100
+_MAX_FILE_BYTES = 1 << 20
+_FORMAT = 1
+
+
+class PastBoot(msgspec.Struct, frozen=True, kw_only=True):
+    """One boot that ended with a server that answers."""
+
+    created_at: float
+    """Unix time of the spawn; tells two boots apart."""
+    engine_version: str
+    gpu_model: str
+    seconds: float
+    """From the spawn to the first answer."""
+    stages: dict[StageId, float]
+    """Seconds of each stage that there was."""
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True):
+    format: int
+    slug: str
+    boots: tuple[PastBoot, ...]
+
+
+class Expectation(msgspec.Struct, frozen=True, kw_only=True):
+    """Medians of the last boots of one slug with one engine version on one GPU model, in seconds."""
+
+    boots: int
+    seconds: float
+    stages: dict[StageId, float]
+    """Only stages that at least half of those boots had."""
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """The boots of one slug, and what is wrong with their file."""
+
+    boots: tuple[PastBoot, ...] = ()
+    problem: str | None = None
+    """One sentence; None when the file is fine or not there."""
+
+
+def _file(slug: str) -> Path:
+    return paths.state_home() / "boots" / f"{slug.replace('/', '-')}.json"
+
+
+def remembered(slug: str) -> Remembered:
+    """The boots on file, oldest first. Never raises: a file that cannot be read counts as none, and says so."""
+    file = _file(slug)
+    try:
+        with file.open("rb") as handle:
+            found = msgspec.json.decode(handle.read(_MAX_FILE_BYTES), type=_File)
+    except FileNotFoundError:
+        return Remembered()
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return Remembered(problem=f"{file} cannot be read: earlier boots do not count. Delete it to begin anew.")
+    if found.format != _FORMAT or found.slug != slug:
+        return Remembered()
+    return Remembered(boots=tuple(boot for boot in found.boots if _is_sound(boot)))
+
+
+def _is_sound(boot: PastBoot) -> bool:
+    return all(0 <= seconds < float("inf") for seconds in (boot.seconds, *boot.stages.values()))
+
+
+def expectation(boots: tuple[PastBoot, ...], engine_version: str, gpu_model: str) -> Expectation | None:
+    """What the last boots of this engine version on this GPU model lead to expect; None when there were none."""
+    alike = [boot for boot in boots if (boot.engine_version, boot.gpu_model) == (engine_version, gpu_model)][-KEPT:]
+    if not alike:
+        return None
+    by_stage: dict[StageId, list[float]] = {}
+    for boot in alike:
+        for stage, seconds in boot.stages.items():
+            by_stage.setdefault(stage, []).append(seconds)
+    return Expectation(
+        boots=len(alike),
+        seconds=statistics.median(boot.seconds for boot in alike),
+        stages={stage: statistics.median(all_) for stage, all_ in by_stage.items() if 2 * len(all_) >= len(alike)},
+    )
+
+
+def expected_of(record: InstanceRecord) -> Expectation | None:
+    """What is expected of the boot of an instance, its own left out; None when nothing is known."""
+    if not record.engine_version:
+        return None
+    earlier = tuple(boot for boot in remembered(record.slug).boots if boot.created_at != record.created_at)
+    return expectation(earlier, record.engine_version, record.gpu_model)
+
+
+def remember(record: InstanceRecord, boot: BootState) -> None:
+    """Keep the times of a boot that got ready, once.
+
+    Raises CockpitError when the state home cannot be written to.
+    """
+    if not record.engine_version or record.ready_at is None or not boot.ready:
+        return
+    known = remembered(record.slug).boots
+    if any(one.created_at == record.created_at for one in known):
+        return
+    past = PastBoot(
+        created_at=record.created_at,
+        engine_version=record.engine_version,
+        gpu_model=record.gpu_model,
+        seconds=round(record.ready_at - record.created_at, 3),
+        stages={stage.id: round(stage.seconds, 3) for stage in boot.stages if stage.seconds is not None},
+    )
+    _save(record.slug, _kept((*known, past)))
+
+
+def _kept(boots: tuple[PastBoot, ...]) -> tuple[PastBoot, ...]:
+    """The last boots of each engine version and GPU model, in the order of their spawns."""
+    kept: list[PastBoot] = []
+    counts: dict[tuple[str, str], int] = {}
+    for boot in sorted(boots, key=lambda boot: -boot.created_at):
+        kind = (boot.engine_version, boot.gpu_model)
+        counts[kind] = counts.get(kind, 0) + 1
+        if counts[kind] <= KEPT and len(kept) < _MAX_BOOTS:
+            kept.append(boot)
+    return tuple(reversed(kept))
+
+
+def _save(slug: str, boots: tuple[PastBoot, ...]) -> None:
+    file = _file(slug)
+    paths.ensure_private(file.parent)
+    try:
+        paths.write_atomic(file, msgspec.json.encode(_File(format=_FORMAT, slug=slug, boots=boots)))
+    except OSError as error:
+        raise CockpitError(f"cannot write {file}", error.strerror or str(error), "Make room in it.") from error
