@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from cockpit import paths
+from cockpit.api_key import find_api_key
 from cockpit.catalog.load import Catalog, Entry, load
 from cockpit.catalog.slug import Platform, Slug
 from cockpit.checkpoint.inspect import inspect
@@ -21,6 +22,7 @@ from cockpit.hub import cached_repos, hub_cache
 from cockpit.launch.new_slug import propose, save
 from cockpit.launch.plan import Address, Facts, context_for, make_plan, toggle_states
 from cockpit.launch.types import LaunchPlan
+from cockpit.redact import is_secret
 from cockpit.rig.engines import choose_engine, command_of, find_engines, probe_engine
 from cockpit.rig.facts import read_facts
 from cockpit.rig.flags import cached_flags, engine_flags
@@ -178,6 +180,8 @@ class Session:
             flags=None if engine is None else cached_flags(engine),
             engine_problem=problem,
             environ=self.environ,
+            api_key=find_api_key(self.environ) if here else None,
+            readable_secrets=_readable_secrets(entry) if here else (),
             free_port=first_free_port(self.config.host, FIRST_PORT, taken=_promised_ports()),
             default_host=self.config.host,
             cwd=str(Path.home()),
@@ -353,6 +357,15 @@ def _holders() -> dict[int, str]:
         if texts:
             found[index] = ", ".join(texts)
     return found
+
+
+def _readable_secrets(entry: Entry) -> tuple[str, ...]:
+    """Variables of a slug that hold secrets, when other users may read its file."""
+    names = tuple(name for name in entry.slug.env if is_secret(name))
+    try:
+        return names if names and entry.file.stat().st_mode & 0o077 else ()
+    except OSError:
+        return ()
 
 
 def _promised_ports() -> set[int]:

@@ -26,7 +26,8 @@ RESERVED_FLAGS = {
     "no-enable-prefix-caching": "prefix_caching",
     "disable-prefix-caching": "prefix_caching",
     "served-model-name": "served_model_name",
-    "api-key": "the environment variable VLLM_API_KEY",
+    "api-key": "the environment variable VLLM_API_KEY, or the file api-key beside config.yaml",
+    "hf-token": "the environment variable HF_TOKEN, or `hf auth login`",
     "language-model-only": "weights.vision and the vision toggle",
     "config": "the keys of the slug itself",
 }
@@ -113,7 +114,7 @@ def _semantic_error(slug: Slug) -> tuple[tuple[str | int, ...], str] | None:
         return ("weights",), "give exactly one of repo and path"
     for flag in slug.flags:
         # vLLM takes any unique beginning of a flag for the flag.
-        reserved = next((known for known in RESERVED_FLAGS if known == flag or known.startswith(f"{flag}-")), None)
+        reserved = next((known for known in RESERVED_FLAGS if known.startswith(flag)), None)
         if reserved is not None:
             return ("flags", flag), f"--{reserved} has a key of its own: use {RESERVED_FLAGS[reserved]}"
     for variable in slug.env:

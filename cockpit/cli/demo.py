@@ -7,6 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from cockpit.api_key import find_api_key
 from cockpit.cli.engines import progress
 from cockpit.cli.options import verb
 from cockpit.cli.output import emit, say, tell
@@ -48,7 +49,7 @@ def _load(running: Running) -> Load:
     from cockpit.bench.load import Load
 
     # The server inherits the key, so that it asks for it.
-    key = os.environ.get("VLLM_API_KEY")
+    key = find_api_key(os.environ)
     return Load(running.record.url, running.record.served_model_name, api_key=key)
 
 

@@ -15,6 +15,7 @@ from typing import NoReturn
 from cockpit import __version__, paths
 from cockpit.cli.output import emit, flush, ready_streams, tell
 from cockpit.errors import CockpitError
+from cockpit.redact import redact, secret_values
 
 VERBS = ("slugs", "inspect", "kv", "doctor", "check", "plan", "serve", "ps", "top", "logs", "stop", "engines", "demo")
 """Modules of this package; each has add(subparsers), which names its run function."""
@@ -55,9 +56,10 @@ def _internal_error(error: BaseException) -> int:
     note = ""
     with contextlib.suppress(OSError, CockpitError):
         file = paths.ensure_private(paths.state_home()) / f"crash-{time.strftime('%Y%m%d-%H%M%S')}.txt"
-        file.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        text = redact("".join(traceback.format_exception(error)), secret_values())
+        paths.write_atomic(file, text.encode("utf-8", errors="replace"))
         note = f" The details are in {file}; please report them."
-    tell(f"cockpit: this is a bug in cockpit: {type(error).__name__}: {error}.{note}")
+    tell(f"cockpit: this is a bug in cockpit: {type(error).__name__}: {redact(str(error), secret_values())}.{note}")
     return 1
 
 
@@ -79,7 +81,8 @@ def _run(words: list[str]) -> int:
         return 0
     except Exception as error:  # noqa: BLE001 - the top-level guard: a bug never shows as a traceback
         if "--json" in words:
-            emit({"error": {"title": f"a bug in cockpit: {type(error).__name__}", "detail": str(error), "fix": ""}})
+            detail = redact(str(error), secret_values())
+            emit({"error": {"title": f"a bug in cockpit: {type(error).__name__}", "detail": detail, "fix": ""}})
         return _internal_error(error)
 
 

@@ -110,6 +110,7 @@ def _left_text(progress: Progress) -> str:
 
 def death(running: Running, progress: Progress) -> CockpitError:
     """What to say of a server that is not ready: its exit code, its first exception, its last lines."""
+    from cockpit.supervisor.ending import ending, likely_cause
     from cockpit.supervisor.logfile import last_lines
     from cockpit.supervisor.store import exists
 
@@ -123,11 +124,9 @@ def death(running: Running, progress: Progress) -> CockpitError:
         return FailedError(f"{record.name} was stopped by someone else while it started", fix="Start it again.")
     for line in last_lines(record.log, _LAST_LINES):
         tell(f"  | {line}")
-    code = "unknown" if progress.exit_code is None else str(progress.exit_code)
-    cause = progress.boot.first_exception or ""
-    return FailedError(
-        f"{record.name} died while it started, exit code {code}", cause, f"Its whole log is {record.log}."
-    )
+    cause = progress.boot.first_exception or likely_cause(progress.exit_code) or ""
+    how = ending(progress.exit_code)
+    return FailedError(f"{record.name} died while it started, {how}", cause, f"Its whole log is {record.log}.")
 
 
 def _started_json(running: Running) -> dict[str, Any]:

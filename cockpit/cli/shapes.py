@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cockpit.catalog.load import Entry, Problem
-from cockpit.launch.render import shell_command, shown_env
+from cockpit.launch.render import shell_command, shown_argv, shown_env
 from cockpit.launch.types import LaunchPlan
 from cockpit.rules.finding import Finding, ToggleState
 
@@ -72,7 +72,7 @@ def plan_json(plan: LaunchPlan) -> dict[str, Any]:
     return {
         "slug": plan.slug,
         "model": plan.model,
-        "argv": plan.argv,
+        "argv": shown_argv(plan.argv),
         "env": shown_env(plan.env),
         "cwd": plan.cwd,
         "host": plan.host,

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from cockpit.api_key import VARIABLE
 from cockpit.catalog.load import Entry
 from cockpit.catalog.slug import Slug
 from cockpit.checkpoint.types import Checkpoint
@@ -24,6 +25,7 @@ from cockpit.rules.context import Context
 from cockpit.rules.finding import ToggleState
 from cockpit.rules.host import flag_findings
 from cockpit.rules.plan_rules import blocks_first, plan_findings
+from cockpit.rules.secrets import secret_findings
 from cockpit.rules.toggles import toggle_state
 
 
@@ -42,6 +44,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     engine_problem: str | None = None
     environ: dict[str, str]
     """The caller's environment."""
+    api_key: str | None = None
+    """The key that the server will ask for, from the environment or the key file."""
+    readable_secrets: tuple[str, ...] = ()
+    """Variables of the slug that hold secrets, in a file that other users may read."""
     free_port: int
     """First free port from 8000."""
     default_host: str = "127.0.0.1"
@@ -112,7 +118,7 @@ def context_for(slug: Slug, chosen: Mapping[str, Any], facts: Facts, address: Ad
         chosen=frozenset(chosen),
         address_problem=address.problem if address else None,
         port_owner=address.owner if address else None,
-        api_key_set=bool(facts.environ.get("VLLM_API_KEY") or slug.env.get("VLLM_API_KEY")),
+        api_key_set=bool(facts.environ.get(VARIABLE) or facts.api_key or slug.env.get(VARIABLE)),
     )
 
 
@@ -126,6 +132,8 @@ def _draft(entry: Entry, ctx: Context, facts: Facts) -> Draft:
     draft = Draft()
     for name, text in slug.env.items():
         draft.env(name, text)
+    if facts.api_key:
+        draft.env_default(VARIABLE, facts.api_key, facts.environ)
     draft.flag("served-model-name", slug.api_name)
     for toggle in TOGGLES:
         state = toggle_state(toggle.id, ctx)
@@ -179,5 +187,12 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
         engine_version=facts.engine.version if facts.engine is not None else "",
         gpu_model=_gpu_model(entry.slug, facts.rig, gpus),
         values=ctx.values,
-        findings=blocks_first((*plan_findings(ctx), *pool_findings(ctx), *flag_findings(argv[3:], facts.flags))),
+        findings=blocks_first(
+            (
+                *plan_findings(ctx),
+                *pool_findings(ctx),
+                *flag_findings(argv[3:], facts.flags),
+                *secret_findings(facts.readable_secrets, str(entry.file)),
+            )
+        ),
     )

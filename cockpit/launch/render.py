@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import shlex
+from collections.abc import Sequence
 
 from cockpit.launch.types import LaunchPlan
-
-_SECRET = re.compile(r"KEY|(?:^|_)TOKEN(?:_|$)|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
-
-
-def is_secret(variable: str) -> bool:
-    """Whether a variable's value must never be shown."""
-    return _SECRET.search(variable) is not None
+from cockpit.redact import REDACTED, is_secret, redact, secret_values
 
 
 def shown_env(env: dict[str, str | None]) -> dict[str, str | None]:
     """The environment changes with secrets replaced by ``<redacted>``."""
-    return {name: "<redacted>" if value is not None and is_secret(name) else value for name, value in env.items()}
+    return {
+        name: None if value is None else REDACTED if is_secret(name) else redact(value) for name, value in env.items()
+    }
+
+
+def shown_argv(argv: Sequence[str]) -> tuple[str, ...]:
+    """The words of a command without the secrets that a flag's JSON or a URL may hold."""
+    values = secret_values()
+    return tuple(redact(word, values) for word in argv)
 
 
 def environment_words(plan: LaunchPlan) -> list[str]:
@@ -29,7 +31,7 @@ def environment_words(plan: LaunchPlan) -> list[str]:
 
 def shell_words(plan: LaunchPlan) -> list[str]:
     """argv, each word quoted for a POSIX shell."""
-    return [shlex.quote(word) for word in plan.argv]
+    return [shlex.quote(word) for word in shown_argv(plan.argv)]
 
 
 def shell_command(plan: LaunchPlan) -> str:

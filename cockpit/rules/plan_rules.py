@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from ipaddress import ip_address
 
 from cockpit.rules import capability, parallel, weights
 from cockpit.rules.context import Context
@@ -10,7 +11,15 @@ from cockpit.rules.finding import Finding
 from cockpit.rules.host import HOST_RULES
 from cockpit.rules.toggles import toggle_state
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+def is_loopback(host: object) -> bool:
+    """Whether only this machine reaches a server that listens there; an unknown name may be anything."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(str(host).partition("%")[0]).is_loopback
+    except ValueError:
+        return False
 
 
 def _engine(ctx: Context) -> Iterator[Finding]:
@@ -87,13 +96,13 @@ def _port(ctx: Context) -> Iterator[Finding]:
 
 def _exposure(ctx: Context) -> Iterator[Finding]:
     host = ctx.values.get("host")
-    if host not in LOOPBACK and not ctx.api_key_set:
+    if not is_loopback(host) and not ctx.api_key_set:
         yield Finding(
             rule="exposed-without-key",
             severity="warn",
             subject="host",
             message=f"{host} can be reached from other machines, and the server will ask for no key",
-            fix="Export VLLM_API_KEY first, or use host 127.0.0.1.",
+            fix="Export VLLM_API_KEY first (or keep a key in the file api-key beside config.yaml), or use 127.0.0.1.",
         )
 
 

@@ -1,10 +1,13 @@
-"""Log files of servers: followed as they grow, made safe for a terminal, always in bounded memory."""
+"""Log files of servers: followed as they grow, safe for a terminal, without secrets, always in bounded memory."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
+
+from cockpit.redact import redact, secret_values
 
 MAX_LINE_CHARACTERS = 2000
 _MAX_LINE_BYTES = 1 << 16
@@ -74,6 +77,7 @@ class Tail:
         self._file_id: tuple[int, int] | None = None
         self._lines = _Lines()
         self._size = 0
+        self._secrets = secret_values()
 
     def read(self) -> list[str]:
         """Lines completed since the last call, cleaned; at most 1 MiB of the file a call.
@@ -89,7 +93,7 @@ class Tail:
         except OSError:
             return []
         self._offset += len(data)
-        return [_text(line, self._limit) for line in self._lines.feed(data)]
+        return [_text(line, self._limit, self._secrets) for line in self._lines.feed(data)]
 
     @property
     def unread_bytes(self) -> int:
@@ -99,7 +103,7 @@ class Tail:
     @property
     def unfinished(self) -> str:
         """The last line while it has no newline yet, e.g. a progress bar, cleaned."""
-        return _text(self._lines.unfinished, self._limit)
+        return _text(self._lines.unfinished, self._limit, self._secrets)
 
     def _notice(self, file_id: tuple[int, int], size: int) -> None:
         if size < self._offset or (self._file_id is not None and file_id != self._file_id):
@@ -109,8 +113,9 @@ class Tail:
         self._size = size
 
 
-def _text(line: bytes, limit: int) -> str:
-    return clean(line.decode("utf-8", errors="replace"), limit)
+def _text(line: bytes, limit: int, secrets: Collection[str]) -> str:
+    """One line to show. It is cut last: half a secret would not be known as one."""
+    return clean(redact(clean(line.decode("utf-8", errors="replace"), _MAX_LINE_BYTES), secrets), limit)
 
 
 def last_lines(path: str | Path, count: int, limit: int = MAX_LINE_CHARACTERS) -> list[str]:
@@ -134,4 +139,5 @@ def last_lines(path: str | Path, count: int, limit: int = MAX_LINE_CHARACTERS) -
     complete = lines.feed(data)
     if lines.unfinished:
         complete.append(lines.unfinished)
-    return [_text(line, limit) for line in complete[-count:]]
+    secrets = secret_values()
+    return [_text(line, limit, secrets) for line in complete[-count:]]

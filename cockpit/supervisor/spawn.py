@@ -13,7 +13,7 @@ import msgspec
 
 from cockpit import paths
 from cockpit.errors import CockpitError
-from cockpit.launch.render import shown_env
+from cockpit.launch.render import shown_argv, shown_env
 from cockpit.launch.types import LaunchPlan
 from cockpit.supervisor import process, store
 from cockpit.supervisor.record import InstanceRecord
@@ -102,7 +102,7 @@ def _draft(plan: LaunchPlan, name: str, created_at: float, forecast: dict[str, A
         slug=plan.slug,
         model=plan.model,
         served_model_name=plan.served_model_name,
-        argv=plan.argv,
+        argv=shown_argv(plan.argv),
         env=shown_env(plan.env),
         cwd=plan.cwd,
         host=plan.host,

@@ -16,6 +16,7 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.worker import get_current_worker
 
+from cockpit.api_key import find_api_key
 from cockpit.catalog.load import Entry
 from cockpit.errors import CockpitError
 from cockpit.launch.plan import Facts
@@ -351,7 +352,7 @@ class CockpitApp(App[None]):
                 return
         if ready:
             self._load_name = running.record.name
-            key = self.session.environ.get("VLLM_API_KEY")
+            key = find_api_key(self.session.environ)
             self._load = Load(running.record.url, running.record.served_model_name, api_key=key)
             self._load.start()
 

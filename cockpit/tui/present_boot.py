@@ -10,6 +10,7 @@ import msgspec
 
 from cockpit.supervisor.boot_pace import Pace
 from cockpit.supervisor.boot_state import BootStage, BootState
+from cockpit.supervisor.ending import ending, likely_cause
 from cockpit.tui.content import Row
 from cockpit.tui.present import bar
 from cockpit.units import duration
@@ -87,8 +88,10 @@ def boot_rows(boot: BootState, elapsed_seconds: float, dead: bool = False) -> li
 def death_rows(seen: Death, width: int) -> list[Row]:
     """What died, how, what of it still runs, and the first exception of its log, wrapped to ``width`` cells."""
     when = "after it was ready" if seen.was_ready else "while it started"
-    how = "its exit code was not seen" if seen.exit_code is None else f"exit code {seen.exit_code}"
-    rows: list[Row] = [[(" ✕ ", "bad"), (f"the server died {when}, {how}", "bad")]]
+    rows: list[Row] = [[(" ✕ ", "bad"), (f"the server died {when}, {ending(seen.exit_code)}", "bad")]]
+    cause = likely_cause(seen.exit_code)
+    if cause is not None and not seen.first_exception:
+        rows.append([("   ", ""), (cause, "warn")])
     if seen.survivors:
         what = "1 process" if seen.survivors == 1 else f"{seen.survivors} processes"
         rows.append([(" ⚠ ", "warn"), (f"{what} of it still run and hold memory: K ends them", "warn")])
