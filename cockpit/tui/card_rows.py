@@ -25,8 +25,11 @@ def blocked(states: dict[str, ToggleState]) -> list[Toggle]:
     return [toggle for toggle in TOGGLES if toggle.id in states and states[toggle.id].state == "blocked"]
 
 
-def toggle_row(toggle: Toggle, value: object, default: object, marked: bool) -> Row:
-    """``▸ [a] int8 acts        ON           prefill about …``; a changed value says what it was."""
+def toggle_row(toggle: Toggle, value: object, default: object, marked: bool, brief: bool = False) -> Row:
+    """``▸ [a] int8 acts        ON           prefill about …``; a changed value says what it was.
+
+    ``brief`` leaves the effect out.
+    """
     shown = toggle.kind.show(value)
     shown = _WORDS.get(shown, shown)
     before = toggle.kind.show(default)
@@ -38,8 +41,8 @@ def toggle_row(toggle: Toggle, value: object, default: object, marked: bool) -> 
         (f"[{toggle.key}] ", "key"),
         (f"{toggle.label:<16}", "bold" if marked else ""),
         (f"{shown:<{_VALUE_WIDTH}} ", "good" if changed else "bold"),
-        (f"was {before}; " if changed else "", "dim"),
-        (effect, "dim"),
+        (f"was {before}{'' if brief else '; '}" if changed else "", "dim"),
+        ("" if brief else effect, "dim"),
     ]
 
 
@@ -81,7 +84,7 @@ def rig_rows(entry: Entry, facts: Facts) -> list[Row]:
         rows.append(
             [
                 (f" GPU{gpu.index}    ", "dim"),
-                (gpu.name.removeprefix("NVIDIA "), ""),
+                (gpu.name.removeprefix("NVIDIA ").removeprefix("GeForce "), ""),
                 (f"  {units.gib(free)} of {units.gib(gpu.total_bytes)} GiB free", "bold"),
             ]
         )

@@ -60,7 +60,7 @@ def kv_rows(frame: Frame, history: History, width: int) -> list[Row]:
     bar_width = 18 if width < 110 else 30
     used = units.percent(kv.used_fraction, 1)
     amount = f"{units.tokens(kv.used_tokens)} / {units.tokens(kv.capacity_tokens)} tokens"
-    concurrency = _concurrency(kv.max_concurrency)
+    at_once = concurrency(kv.max_concurrency)
     preempted = (
         units.UNKNOWN if requests.preemptions_per_second is None else f"{requests.preemptions_per_second:.1f}/s"
     )
@@ -74,12 +74,12 @@ def kv_rows(frame: Frame, history: History, width: int) -> list[Row]:
         [
             label("requests"),
             (f"running {units.tokens(requests.running)}   waiting {units.tokens(requests.waiting)}", "bold"),
-            (f"   preempted {preempted}   {concurrency} fit at full context", ""),
+            (f"   preempted {preempted}   {at_once} fit at full context", ""),
         ],
     ]
 
 
-def _concurrency(requests: float | None) -> str:
+def concurrency(requests: float | None) -> str:
     """``2.38`` decides whether a third request fits; hundredths of a thousand say nothing."""
     if requests is None:
         return units.UNKNOWN

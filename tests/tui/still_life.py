@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from cockpit import paths
 from cockpit.catalog.load import Catalog, Entry, load
 from cockpit.config import Config
+from cockpit.launch.plan import Facts
+from cockpit.launch.types import LaunchPlan
+from cockpit.planner.forecast_types import Forecast
 from cockpit.rig.types import Engine, Rig
 from cockpit.session import CheckpointAnswer, InstanceView, Session, read_checkpoint
 from cockpit.supervisor.boot_state import BootFacts, BootStage, BootState
@@ -55,12 +59,25 @@ LONG_AGO = 8130.0
 class StillSession(Session):
     """Fixed rig, engines, catalog and instances; following one gives what it was given."""
 
-    def __init__(self, rig: Rig, seen: Sequence[Observation] = (), engines: Sequence[Engine] = (CUDA, CPU)) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        seen: Sequence[Observation] = (),
+        engines: Sequence[Engine] = (CUDA, CPU),
+        forecasts: Mapping[str, Forecast] | None = None,
+    ) -> None:
         super().__init__(Config(refresh_seconds=60.0), environ={})
         self.__dict__["rig"] = rig
         self.__dict__["_found_engines"] = (list(engines), [])
         self.__dict__["catalog"] = still_catalog()
         self._seen = {one.record.name: one for one in seen}
+        self._forecasts = forecasts or {}
+
+    def plan_entry(self, entry: Entry, chosen: Mapping[str, Any], facts: Facts) -> LaunchPlan:
+        """The real plan; with the forecast that was given for the slug, if one was."""
+        plan = super().plan_entry(entry, chosen, facts)
+        forecast = self._forecasts.get(entry.slug.name, plan.forecast)
+        return msgspec.structs.replace(plan, forecast=forecast)
 
     def checkpoint_of(self, entry: Entry) -> CheckpointAnswer:
         """Shipped ones as they are, said to lie in /opt; repositories are not on this machine."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,6 +19,7 @@ from cockpit.tui.screens.dialogs import HelpScreen
 from cockpit.tui.screens.instance import InstanceScreen, Seen
 from cockpit.watch import Observation
 
+from .forecasts import FITS, TIGHT, TOO_BIG, UNKNOWN
 from .helpers import SIZES, Cockpit, app_of, mark, open_card, opened, settled, until, until_shown
 from .still_life import BOOTED, LOADED, StillSession, boot, cpu_frame, gpu_frame, observation, record
 from .world import CPU_RIG, rig_of, write_slug
@@ -30,6 +33,15 @@ at_both_sizes = pytest.mark.parametrize("size", SIZES, ids=[f"{width}x{height}" 
 @pytest.fixture(autouse=True)
 def same_port_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cockpit.session.first_free_port", lambda *_, **__: 8000)
+
+
+@pytest.fixture(autouse=True)
+def same_time_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 def serving_dual() -> Observation:
@@ -93,6 +105,15 @@ async def test_card_of_dual_with_int8_on(screen_text: SnapshotAssertion, size: t
         await open_card(pilot, "vllm/dual")
         await pilot.press("a")
         await until_shown(pilot, "was OFF")
+        assert await settled(pilot) == screen_text
+
+
+@at_both_sizes
+@pytest.mark.parametrize("verdict", ["fits", "tight", "too_big", "unknown"])
+async def test_card_with_a_forecast(screen_text: SnapshotAssertion, size: tuple[int, int], verdict: str) -> None:
+    forecast = {"fits": FITS, "tight": TIGHT, "too_big": TOO_BIG, "unknown": UNKNOWN}[verdict]
+    async with opened(StillSession(rig_of(2), forecasts={"vllm/dual": forecast}), size) as pilot:
+        await open_card(pilot, "vllm/dual")
         assert await settled(pilot) == screen_text
 
 

@@ -17,14 +17,19 @@ from cockpit.launch.render import shell_command
 from cockpit.launch.toggles import BY_ID
 from cockpit.launch.types import LaunchPlan
 from cockpit.launch.values import Choice, parse_value
+from cockpit.planner.forecast_types import Forecast
 from cockpit.rules.finding import ToggleState
 from cockpit.rules.plan_rules import refusals
 from cockpit.tui.card_rows import blocked, blocked_row, command_rows, findings_rows, offered, rig_rows, toggle_row
 from cockpit.tui.commands import bindings, toggle_bindings
+from cockpit.tui.forecast_rows import MOST_CHANGES, forecast_rows, suggestion, value_of, verdict_rows
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.panel import Panel
 from cockpit.tui.widgets.toggle_table import ToggleTable
 from cockpit.tui.workers import run_in_thread
+
+_WIDE_SIDE, _NARROW_SIDE = 46, 35
+"""Cells of the forecast's column without the line at its left and a scrollbar; `card.tcss` has two more."""
 
 
 class CardScreen(CockpitScreen):
@@ -47,12 +52,15 @@ class CardScreen(CockpitScreen):
         self._starting = False
 
     def compose_body(self) -> ComposeResult:
-        """Title, toggles beside the rig, findings, command."""
+        """Title, toggles beside the forecast and the rig, findings, command."""
         yield Panel("card-title")
         with Horizontal(id="card-top"):
             with VerticalScroll(id="toggles-scroll", can_focus=False):
                 yield ToggleTable("toggles")
-            yield Panel("rig", wraps=True)
+            with VerticalScroll(id="side", can_focus=False):
+                yield Panel("forecast")
+                yield Panel("rig", wraps=True)
+        yield Panel("effect")
         yield Panel("why", wraps=True)
         yield Input(id="editor", compact=True)
         with VerticalScroll(id="lower", can_focus=False):
@@ -104,20 +112,41 @@ class CardScreen(CockpitScreen):
         plan = self.cockpit.session.plan_entry(self.entry, self.chosen, facts)
         ctx = context_for(self.entry.slug, self.chosen, facts)
         self._plan, self._states = plan, toggle_states(ctx)
+        self._draw_forecast(plan.forecast)
         self._draw_toggles(plan, facts)
         self.query_one("#rig", Panel).show(rig_rows(self.entry, facts))
-        self.query_one("#findings", Panel).show(findings_rows(plan.findings))
+        unfit = (
+            [] if plan.forecast is None or plan.forecast.per_gpu else verdict_rows(plan.forecast, self.size.width - 2)
+        )
+        in_side = self.has_class("-wide")
+        self.query_one("#findings", Panel).show([*([] if in_side else unfit), *findings_rows(plan.findings)])
         self.query_one("#command", Panel).show(command_rows(plan))
 
     def _draw_toggles(self, plan: LaunchPlan, facts: Facts) -> None:
         defaults = effective_values(self.entry.slug, {}, facts)
+        brief = self.has_class("-forecast") and not self.has_class("-wide")
         rows = [
-            toggle_row(toggle, plan.values[toggle.id], defaults[toggle.id], position == self._marked)
+            toggle_row(toggle, plan.values[toggle.id], defaults[toggle.id], position == self._marked, brief)
             for position, toggle in enumerate(offered(self._states))
         ]
         if not_here := blocked(self._states):
             rows.append(blocked_row(not_here))
         self.query_one("#toggles", ToggleTable).show(rows)
+
+    def _draw_forecast(self, forecast: Forecast | None) -> None:
+        self.set_class(forecast is not None and bool(forecast.per_gpu), "-forecast")
+        width = _WIDE_SIDE if self.has_class("-wide") else _NARROW_SIDE
+        self.query_one("#forecast", Panel).show([] if forecast is None else forecast_rows(forecast, width))
+        toggles = offered(self._states)
+        if toggles and self._plan is not None:
+            toggle = toggles[min(self._marked, len(toggles) - 1)]
+            text = f" {toggle.label}: {toggle.effect(self._plan.values[toggle.id])}"
+            self.query_one("#effect", Panel).show([[(text, "dim")]])
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Other widths draw other bars."""
+        super().on_resize(event)
+        self.call_after_refresh(self.redraw)
 
     def _say(self, text: str, style: str = "warn") -> None:
         line = self.query_one("#why", Panel)
@@ -133,10 +162,12 @@ class CardScreen(CockpitScreen):
             self._say(f"{toggle.label}: {state.reason}. {state.fix or ''}")
             return
         self._marked = [one.id for one in offered(self._states)].index(toggle_id)
-        if isinstance(toggle.kind, Choice):
-            self._set(toggle_id, toggle.kind.step(self._plan.values[toggle_id], 1))
-        else:
+        if not isinstance(toggle.kind, Choice):
             self._edit(toggle_id)
+            return
+        better = suggestion(self._plan.forecast, toggle_id)
+        value = toggle.kind.step(self._plan.values[toggle_id], 1) if better is None else better
+        self._set(toggle_id, value)
 
     def _set(self, toggle_id: str, value: Any) -> None:
         self.chosen[toggle_id] = value
@@ -145,7 +176,8 @@ class CardScreen(CockpitScreen):
 
     def _edit(self, toggle_id: str) -> None:
         toggle = BY_ID[toggle_id]
-        value = self._plan.values[toggle_id] if self._plan else None
+        better = suggestion(self._plan.forecast, toggle_id) if self._plan else None
+        value = self._plan.values[toggle_id] if self._plan and better is None else better
         self._edited = toggle_id
         self.redraw()
         box = self.query_one("#editor", Input)
@@ -155,7 +187,8 @@ class CardScreen(CockpitScreen):
         # At once: `focus()` would wait, and the first letters typed meanwhile would be lost.
         self.set_focus(box)
         box.cursor_position = len(box.value)
-        self._say(f"{toggle.label}: type a value · ↵ sets it · esc leaves it as it is", "dim")
+        advice = "type a value" if better is None else f"{toggle.kind.show(better)} would fit"
+        self._say(f"{toggle.label}: {advice} · ↵ sets it · esc leaves it as it is", "dim")
 
     @on(Input.Submitted, "#editor")
     def _edited_value(self, event: Input.Submitted) -> None:
@@ -205,17 +238,28 @@ class CardScreen(CockpitScreen):
             event.prevent_default()
 
     def action_page(self, by: int) -> None:
-        """Scroll the findings and the command."""
-        lower = self.query_one("#lower", VerticalScroll)
-        if by > 0:
-            lower.scroll_page_down(animate=False)
-        else:
-            lower.scroll_page_up(animate=False)
+        """Scroll the forecast, the findings and the command."""
+        for part in self.query("#side, #lower").results(VerticalScroll):
+            if by > 0:
+                part.scroll_page_down(animate=False)
+            else:
+                part.scroll_page_up(animate=False)
 
     def action_reset(self) -> None:
         """Back to the slug's own values."""
         self.chosen.clear()
         self._say("back to the slug's own values", "dim")
+        self.redraw()
+
+    def action_apply(self, number: int) -> None:
+        """A change that makes it fit, by its digit."""
+        forecast = self._plan.forecast if self._plan is not None else None
+        changes = forecast.changes[:MOST_CHANGES] if forecast is not None else ()
+        if number > len(changes):
+            return
+        change = changes[number - 1]
+        self.chosen.update({name: value_of(change, name) for name in change.set})
+        self._say("")
         self.redraw()
 
     def action_copy(self) -> None:
