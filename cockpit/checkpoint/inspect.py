@@ -13,7 +13,7 @@ from cockpit.checkpoint.config import read_shape
 from cockpit.checkpoint.declared import Declaration
 from cockpit.checkpoint.keys import Keys, read_json, shown
 from cockpit.checkpoint.layers import counted
-from cockpit.checkpoint.loads import estimated_loads, stored_loads
+from cockpit.checkpoint.loads import estimated_pieces, loads_of, stored_pieces, tensors_of
 from cockpit.checkpoint.modules import Module, modules_of
 from cockpit.checkpoint.quantization import read_declaration, summarize
 from cockpit.checkpoint.safetensors import Tensor, read_folder
@@ -34,6 +34,7 @@ def _described(source: str, folder: Path | None, shape: Shape, declaration: Decl
     modules = [(module, declaration.resolve(module)) for module in modules_of(shape)]
     experts = shape.experts
     sizes = estimated_sizes(shape, modules, declaration.method)
+    pieces = () if sizes is None else tuple(estimated_pieces(shape, modules, declaration.method))
     return Checkpoint(
         source=source,
         folder=str(folder) if folder else None,
@@ -58,7 +59,8 @@ def _described(source: str, folder: Path | None, shape: Shape, declaration: Decl
         dtype=shape.dtype,
         quantization=summarize(declaration, () if declaration.method == "other" else modules),
         sizes=sizes,
-        loads=() if sizes is None else estimated_loads(shape, modules, declaration.method),
+        loads=loads_of(pieces),
+        tensors=tensors_of(pieces),
         rotary_tables=shape.rotary_tables,
     )
 
@@ -82,6 +84,7 @@ def _measured(
         differs and place.kind in ("linear", "experts") and declaration.method != "other"
         for place, _, differs in found
     )
+    pieces = tuple(stored_pieces(tensors, shape, declaration.method))
     return msgspec.structs.replace(
         checkpoint,
         moe=checkpoint.moe or any(".experts." in name for name in tensors),
@@ -89,7 +92,8 @@ def _measured(
         tied_embeddings=checkpoint.tied_embeddings and sizes.lm_head == 0,
         quantization=summarize(declaration, ((place, scheme) for place, scheme, _ in found), mismatched),
         sizes=sizes,
-        loads=stored_loads(tensors, shape, declaration.method),
+        loads=loads_of(pieces),
+        tensors=tensors_of(pieces),
     )
 
 

@@ -7,14 +7,17 @@ inputs of latent attention and what belongs to no matrix lie on every rank.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from cockpit.checkpoint.modules import Module
 from cockpit.checkpoint.safetensors import Tensor
 from cockpit.checkpoint.shape import Shape
-from cockpit.checkpoint.sizes import module_bytes, small_loads
+from cockpit.checkpoint.sizes import module_pieces, small_loads
 from cockpit.checkpoint.stored import module_of, part_of
-from cockpit.checkpoint.types import Load, Method, Part, Split, WeightScheme
+from cockpit.checkpoint.types import Load, Method, Part, Split, Tensors, WeightScheme
 
 _COPIED = frozenset(
     {"gate", "router", "shared_expert_gate", "q_a_proj", "kv_a_proj_with_mqa", "eh_proj"}
@@ -27,6 +30,18 @@ _VECTORS_OF_HEADS = frozenset({"A_log", "dt_bias", "sinks", "D"})
 _NARROW = frozenset({"in_proj_a", "in_proj_b"})
 """Of GDN layers; for Marlin they are too narrow once they are cut (maybe_disable_tp of qwen_gdn_linear_attn.py)."""
 _MARLIN_METHODS = frozenset({"auto-round", "gptq", "awq"})
+_FUSED_INTO = {
+    **dict.fromkeys(("q_proj", "k_proj", "v_proj"), "qkv_proj"),
+    **dict.fromkeys(("gate_proj", "up_proj", "w1", "w3"), "gate_up_proj"),
+    **dict.fromkeys(("in_proj_qkv", "in_proj_z"), "in_proj_qkvz"),
+    **dict.fromkeys(("in_proj_b", "in_proj_a"), "in_proj_ba"),
+}
+"""packed_modules_mapping of the model classes."""
+_WEIGHTS = frozenset({"weight", "weight_packed", "qweight", "blocks", "bias", ""})
+"""What of a module is no scale or zero point."""
+_EXPERT = re.compile(r"\.experts\.\d+\.")
+LARGE_BYTES = 1 << 20
+"""From here on PyTorch's allocator hands out more than was asked for."""
 
 
 def _split(module: str, piece: str, dimensions: int, shape: Shape, method: Method) -> Split:
@@ -47,47 +62,78 @@ def _dropped(module: str, part: Part, shape: Shape) -> bool:
     return part == "mtp" and (module.endswith(("embed_tokens", "lm_head", "shared_head.head")))
 
 
-def _shared(module: str, part: Part, split: Split, size: int, shape: Shape) -> Iterator[Load]:
-    """The load of one tensor; one that holds queries, keys and values is taken apart."""
-    if split == "ranks" and module.endswith(".qkv_proj"):
-        keys = size * 2 * shape.kv_heads // (shape.heads + 2 * shape.kv_heads)
-        yield Load(part=part, split="kv_heads", bytes=keys)
-        size -= keys
-    yield Load(part=part, split=split, bytes=size)
+class Piece(NamedTuple):
+    """One tensor, or part of a fused one, with how it lies on the ranks."""
+
+    module: str
+    piece: str
+    load: Load
+    scales: bool
 
 
-def _summed(loads: Iterable[Load]) -> tuple[Load, ...]:
+def _pieces(module: str, piece: str, load: Load, scales: bool, shape: Shape) -> Iterator[Piece]:
+    """A tensor's pieces: one, but one that holds queries, keys and values is taken apart."""
+    if load.split == "ranks" and module.endswith(".qkv_proj"):
+        keys = load.bytes * 2 * shape.kv_heads // (shape.heads + 2 * shape.kv_heads)
+        yield Piece(module, piece, Load(part=load.part, split="kv_heads", bytes=keys), scales)
+        load = Load(part=load.part, split="ranks", bytes=load.bytes - keys)
+    yield Piece(module, piece, load, scales)
+
+
+def estimated_pieces(
+    shape: Shape, modules: Iterable[tuple[Module, WeightScheme | None]], method: Method
+) -> Iterator[Piece]:
+    """What is loaded of a checkpoint whose config alone is known; ``modules`` are its own, each with its scheme."""
+    for small in small_loads(shape):
+        yield Piece("", "", small, False)
+    for module, scheme in modules:
+        if _dropped(module.name, module.part, shape):
+            continue
+        split = _split(module.name, "weight", 2, shape, method)
+        for number, size in enumerate(module_pieces(module, scheme, method, shape.bytes_per_element)):
+            load = Load(part=module.part, split=split, bytes=size)
+            yield from _pieces(module.name, str(number), load, number > 0 and scheme is not None, shape)
+
+
+def stored_pieces(tensors: Mapping[str, Tensor], shape: Shape, method: Method) -> Iterator[Piece]:
+    """What is loaded of the tensors that the files hold."""
+    for name, tensor in tensors.items():
+        module, piece = module_of(name)
+        part = part_of(name, len(shape.kinds))
+        if not _dropped(module, part, shape):
+            split = _split(module, piece, len(tensor.shape), shape, method)
+            load = Load(part=part, split=split, bytes=tensor.size)
+            yield from _pieces(module, piece, load, piece not in _WEIGHTS, shape)
+
+
+def loads_of(pieces: Iterable[Piece]) -> tuple[Load, ...]:
+    """The pieces' bytes by part and split."""
     total: dict[tuple[Part, Split], int] = {}
-    for one in loads:
-        total[one.part, one.split] = total.get((one.part, one.split), 0) + one.bytes
+    for one in pieces:
+        key = (one.load.part, one.load.split)
+        total[key] = total.get(key, 0) + one.load.bytes
     return tuple(Load(part=part, split=split, bytes=size) for (part, split), size in total.items() if size)
 
 
-def _estimated(shape: Shape, modules: Iterable[tuple[Module, WeightScheme | None]], method: Method) -> Iterator[Load]:
-    yield from small_loads(shape)
-    for module, scheme in modules:
-        if not _dropped(module.name, module.part, shape):
-            size = module_bytes(module, scheme, method, shape.bytes_per_element)
-            split = _split(module.name, "weight", 2, shape, method)
-            yield from _shared(module.name, module.part, split, size, shape)
+def _fused_name(module: str) -> str:
+    """The module of vLLM that a module of the files becomes part of."""
+    before, _, last = _EXPERT.sub(".experts.", module).rpartition(".")
+    return f"{before}.{_FUSED_INTO.get(last, last)}"
 
 
-def estimated_loads(
-    shape: Shape, modules: Iterable[tuple[Module, WeightScheme | None]], method: Method
-) -> tuple[Load, ...]:
-    """What is loaded of a checkpoint whose config alone is known; ``modules`` are its own, each with its scheme."""
-    return _summed(_estimated(shape, modules, method))
-
-
-def stored_loads(tensors: Mapping[str, Tensor], shape: Shape, method: Method) -> tuple[Load, ...]:
-    """What is loaded of the tensors that the files hold."""
-
-    def loads() -> Iterator[Load]:
-        for name, tensor in tensors.items():
-            module, piece = module_of(name)
-            part = part_of(name, len(shape.kinds))
-            if not _dropped(module, part, shape):
-                split = _split(module, piece, len(tensor.shape), shape, method)
-                yield from _shared(module, part, split, tensor.size, shape)
-
-    return _summed(loads())
+def tensors_of(pieces: Iterable[Piece]) -> tuple[Tensors, ...]:
+    """The pieces put together as vLLM fuses them; small ones and those of every rank are left out."""
+    fused: dict[tuple[str, str], list[Piece]] = {}
+    for one in pieces:
+        if one.load.split != "copied":
+            fused.setdefault((_fused_name(one.module), one.piece), []).append(one)
+    counts: Counter[tuple[Part, int, int, bool]] = Counter()
+    for members in fused.values():
+        ranks = sum(one.load.bytes for one in members if one.load.split == "ranks")
+        heads = sum(one.load.bytes for one in members if one.load.split == "kv_heads")
+        if ranks + heads > LARGE_BYTES:
+            counts[members[0].load.part, ranks, heads, any(one.scales for one in members)] += 1
+    return tuple(
+        Tensors(part=part, ranks_bytes=ranks, kv_heads_bytes=heads, scales=scales, count=count)
+        for (part, ranks, heads, scales), count in counts.items()
+    )

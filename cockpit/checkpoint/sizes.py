@@ -31,7 +31,7 @@ def _words(values: int, bits: int) -> int:
     return math.ceil(values * bits / 32) * _WORD
 
 
-def _integer_bytes(module: Module, scheme: WeightScheme, method: Method) -> int:
+def _integer_pieces(module: Module, scheme: WeightScheme, method: Method) -> tuple[int, ...]:
     inputs, outputs = module.inputs, module.outputs
     groups = _groups(inputs, scheme)
     scales = groups * outputs * _SCALE
@@ -39,35 +39,35 @@ def _integer_bytes(module: Module, scheme: WeightScheme, method: Method) -> int:
     if method in ("auto-round", "gptq", "awq"):
         order = inputs * _WORD if method == "gptq" else 0
         # Zero points are written even where they are all the same.
-        return _words(inputs, scheme.bits) * outputs + scales + zeros + order
+        return _words(inputs, scheme.bits) * outputs, scales, zeros, order
     if method == "compressed-tensors":
         shape = 16
-        packed = outputs * _words(inputs, scheme.bits)
-        return packed + scales + shape + (0 if scheme.symmetric else zeros)
-    return outputs * inputs * scheme.bits // 8 + scales
+        return outputs * _words(inputs, scheme.bits), scales, shape, 0 if scheme.symmetric else zeros
+    return outputs * inputs * scheme.bits // 8, scales
 
 
-def _float_bytes(module: Module, scheme: WeightScheme, method: Method) -> int:
+def _float_pieces(module: Module, scheme: WeightScheme, method: Method) -> tuple[int, ...]:
     inputs, outputs = module.inputs, module.outputs
     packed = inputs * outputs * scheme.bits // 8
     groups = _groups(inputs, scheme)
     if scheme.bits < 8 or method == "mxfp4":
         # One byte for each group's scale, and one scale or two over all.
-        return packed + groups * outputs + 2 * _WORD
+        return packed, groups * outputs, 2 * _WORD
     if method == "fp8" and scheme.group_size:
-        return packed + groups * math.ceil(outputs / scheme.group_size) * _WORD
-    return packed + outputs * _SCALE
+        return packed, groups * math.ceil(outputs / scheme.group_size) * _WORD
+    return packed, outputs * _SCALE
 
 
-def module_bytes(module: Module, scheme: WeightScheme | None, method: Method, element: int) -> int:
-    """Bytes of all that ``module`` stands for, ``element`` being those of one unquantized weight."""
+def module_pieces(module: Module, scheme: WeightScheme | None, method: Method, element: int) -> tuple[int, ...]:
+    """Bytes of each tensor of all that ``module`` stands for, ``element`` being those of one unquantized weight."""
+    bias = module.outputs * element if module.bias else 0
     if scheme is None:
-        one = module.inputs * module.outputs * element
+        pieces: tuple[int, ...] = (module.inputs * module.outputs * element,)
     elif scheme.kind == "int":
-        one = _integer_bytes(module, scheme, method)
+        pieces = _integer_pieces(module, scheme, method)
     else:
-        one = _float_bytes(module, scheme, method)
-    return (one + (module.outputs * element if module.bias else 0)) * module.matrices * module.count
+        pieces = _float_pieces(module, scheme, method)
+    return tuple(piece * module.matrices * module.count for piece in (*pieces, bias))
 
 
 def _small_elements(shape: Shape, kind: str) -> tuple[int, int]:
@@ -118,5 +118,5 @@ def estimated_sizes(
     for small in small_loads(shape):
         parts[small.part] += small.bytes
     for module, scheme in modules:
-        parts[module.part] += module_bytes(module, scheme, method, shape.bytes_per_element)
+        parts[module.part] += sum(module_pieces(module, scheme, method, shape.bytes_per_element))
     return Sizes(total=sum(parts.values()), estimated=True, **parts)

@@ -101,6 +101,17 @@ class LinearAttention(Frozen, frozen=True, kw_only=True):
     """Bytes of one state element (mamba_ssm_dtype)."""
 
 
+class Tensors(Frozen, frozen=True, kw_only=True):
+    """``count`` equal tensors of the whole model, fused as vLLM fuses them (queries with keys and values, …)."""
+
+    part: Part
+    ranks_bytes: int
+    kv_heads_bytes: int
+    scales: bool
+    """Scales or zero points, which stand beside quantized weights."""
+    count: int
+
+
 class RotaryTable(Frozen, frozen=True, kw_only=True):
     """Cosines and sines that layers with equal rotary settings share, ``positions`` × ``width`` elements."""
 
@@ -145,6 +156,8 @@ class Checkpoint(Frozen, frozen=True, kw_only=True):
     """None where neither headers nor config are enough."""
     loads: tuple[Load, ...] = ()
     """What vLLM loads of it; empty where ``sizes`` is None."""
+    tensors: tuple[Tensors, ...] = ()
+    """The large ones among them that the ranks share."""
     rotary_tables: tuple[RotaryTable, ...] | None = ()
     """None where the config asks for a table of a kind that is not known here."""
 
