@@ -11,6 +11,7 @@ from cockpit.supervisor.boot_state import BootState
 from cockpit.supervisor.process import members_of
 from cockpit.supervisor.ready import BootWatch, state_of
 from cockpit.supervisor.record import InstanceRecord
+from cockpit.supervisor.silence import Silence
 from cockpit.supervisor.spawn import Running
 from cockpit.telemetry.frame import Frame, State
 from cockpit.telemetry.sampler import Sampler
@@ -30,6 +31,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     pace: Pace | None = None
     """Of its boot against earlier ones; None when there were none like it."""
+    silence: Silence | None = None
+    """Why a booting server writes nothing; None while it writes."""
     problem: str | None = None
     """What is wrong with the file of earlier boots, told once."""
     survivors: int = 0
@@ -81,6 +84,7 @@ class Watch:
             lines=progress.lines,
             exit_code=progress.exit_code,
             pace=progress.pace,
+            silence=progress.silence,
             problem=progress.problem,
             survivors=len(members_of(record)) if state == "dead" else 0,
         )

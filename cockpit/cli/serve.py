@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cockpit.supervisor.spawn import Running
 
 _LAST_LINES = 20
+_REPEAT_SECONDS = 60.0
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -80,6 +81,7 @@ def follow(running: Running, timeout: float | None = None) -> Progress:
     from cockpit.supervisor.ready import wait_ready
 
     told: set[str] = set()
+    silence = _SilenceTeller()
     last = None
     for progress in wait_ready(running, timeout):
         if progress.problem:
@@ -91,9 +93,30 @@ def follow(running: Running, timeout: float | None = None) -> Progress:
             if stage.ended is not None and stage.id not in told:
                 told.add(stage.id)
                 tell(f"  {stage.id:<12} {stage.seconds or 0:6.1f} s  {stage.progress}{_left_text(progress)}".rstrip())
+        silence.tell(progress)
     if last is None:
         raise FailedError("the boot could not be followed", fix=f"See {running.record.log}.")
     return last
+
+
+class _SilenceTeller:
+    """Says why a boot is silent when that begins, when the reason changes, and once a minute."""
+
+    def __init__(self) -> None:
+        self._told: tuple[str, int] | None = None
+
+    def tell(self, progress: Progress) -> None:
+        """A line on stderr, unless it was said already."""
+        silence = progress.silence
+        if silence is None:
+            self._told = None
+            return
+        now = (silence.id, int(silence.seconds // _REPEAT_SECONDS))
+        if now != self._told:
+            self._told = now
+            glyph = "⚠" if silence.alarm else "·"
+            text = f"silent for {duration(silence.seconds)}: {silence.sentence}. {silence.fix}".rstrip()
+            tell(f"  {glyph} {text}")
 
 
 def _expected_text(pace: Pace) -> str:

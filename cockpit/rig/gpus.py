@@ -93,6 +93,26 @@ def used_gpu_bytes(indices: Collection[int]) -> int | None:
     return sum(known) if indices and len(known) == len(indices) else None
 
 
+def gpu_utilization(indices: Collection[int]) -> dict[int, float | None]:
+    """How busy each of these GPUs is, 0 to 1, over the last moment; None where NVML does not say."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return dict.fromkeys(indices)
+    try:
+        return {index: _utilization(pynvml, index) for index in indices}
+    finally:
+        _ask(pynvml, pynvml.nvmlShutdown)
+
+
+def _utilization(nvml: Any, index: int) -> float | None:
+    handle = _ask(nvml, lambda: nvml.nvmlDeviceGetHandleByIndex(index))
+    rates = None if handle is None else _ask(nvml, lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+    return None if rates is None else int(rates.gpu) / 100
+
+
 def _ask(nvml: Any, question: Callable[[], Any]) -> Any:
     """The answer to one NVML call; None when it is not supported, denied, or not in this driver."""
     try:

@@ -101,6 +101,11 @@ class Tail:
         return max(0, self._size - self._offset)
 
     @property
+    def read_bytes(self) -> int:
+        """How much of the file was read so far."""
+        return self._offset
+
+    @property
     def unfinished(self) -> str:
         """The last line while it has no newline yet, e.g. a progress bar, cleaned."""
         return _text(self._lines.unfinished, self._limit, self._secrets)

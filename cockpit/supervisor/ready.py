@@ -17,6 +17,8 @@ from cockpit.supervisor.boot_pace import Pace, pace_of
 from cockpit.supervisor.boot_state import BootState
 from cockpit.supervisor.logfile import Tail
 from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
+from cockpit.supervisor.silence import Silence
+from cockpit.supervisor.silence_watch import SilenceWatch
 from cockpit.supervisor.spawn import Running, attach
 
 Life = Literal["starting", "ready", "dead"]
@@ -109,6 +111,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     pace: Pace | None = None
     """Against earlier boots; None when there were none like it."""
+    silence: Silence | None = None
+    """Why a booting server writes nothing; None while it writes."""
     problem: str | None = None
     """What is wrong with the file of earlier boots, told once."""
 
@@ -124,6 +128,7 @@ class BootWatch:
         self._expected = boot_history.expected_of(running.record)
         self._problem = boot_history.remembered(running.record.slug).problem
         self._remembered = False
+        self._silence = SilenceWatch(running.record, self._expected.stages if self._expected else {})
 
     def tick(self) -> Progress:
         """One look. Dead comes with every line that the server left, ready with those that say how it came up."""
@@ -150,6 +155,7 @@ class BootWatch:
             lines=tuple(lines),
             exit_code=record.exit_code,
             pace=pace_of(boot, seconds, self._expected),
+            silence=self._silence.tick(record, self._tail.read_bytes, boot, now) if life == "starting" else None,
             problem=problem,
         )
 

@@ -11,6 +11,7 @@ import msgspec
 from cockpit.supervisor.boot_pace import Pace
 from cockpit.supervisor.boot_state import BootStage, BootState
 from cockpit.supervisor.ending import ending, likely_cause
+from cockpit.supervisor.silence import Silence
 from cockpit.tui.content import Row
 from cockpit.tui.present import bar
 from cockpit.units import duration
@@ -75,6 +76,14 @@ def pace_row(pace: Pace, elapsed_seconds: float, width: int) -> Row:
         (f" {duration(elapsed_seconds)} of {duration(pace.expected_seconds)}", "bold"),
         (f"  {left}, by {of} before", "dim"),
     ]
+
+
+def silence_rows(silence: Silence, width: int) -> list[Row]:
+    """Why nothing is written, and what to do when that is not usual."""
+    glyph, style = ("⚠", "warn") if silence.alarm else ("·", "dim")
+    text = f"silent for {duration(silence.seconds)}: {silence.sentence}. {silence.fix}".rstrip()
+    first, *more = textwrap.wrap(text, max(20, width - 4)) or [""]
+    return [[(f" {glyph} ", style), (first, style)], *([("   ", ""), (line, style)] for line in more)]
 
 
 def boot_rows(boot: BootState, elapsed_seconds: float, dead: bool = False) -> list[Row]:

@@ -14,6 +14,7 @@ from textual.widgets import Button
 
 from cockpit.supervisor.boot_pace import Pace
 from cockpit.supervisor.logfile import clean
+from cockpit.supervisor.silence import Silence
 from cockpit.tui.screens.catalog import CatalogScreen
 from cockpit.tui.screens.dialogs import HelpScreen
 from cockpit.tui.screens.instance import InstanceScreen, Seen
@@ -142,6 +143,20 @@ async def test_instance_booting(screen_text: SnapshotAssertion, size: tuple[int,
     pace = Pace(expected_seconds=287.0, remaining_seconds=191.0, fraction=0.338, boots=3)
     seen = msgspec.structs.replace(seen, pace=pace)
     await instance_matches(with_log(seen, GRAPHS, "Loading model from"), "◐ starting", screen_text, size)
+
+
+@at_both_sizes
+async def test_instance_that_hangs(screen_text: SnapshotAssertion, size: tuple[int, int]) -> None:
+    seen = observation(record("vllm/dual", 8010, ready=False, gpus=(0, 1)), "starting", boot(*LOADED[:2]))
+    silence = Silence(
+        id="nccl-p2p",
+        seconds=94.0,
+        alarm=True,
+        sentence="all GPUs are busy and NCCL does not come up: it looks like a P2P hang",
+        fix="Stop it and start it with NCCL_P2P_DISABLE=1 in the slug's env; NCCL_DEBUG=INFO says where it hangs.",
+    )
+    seen = msgspec.structs.replace(seen, silence=silence)
+    await instance_matches(with_log(seen, GRAPHS, "rank 0 in world"), "silent for 1:34", screen_text, size)
 
 
 @at_both_sizes

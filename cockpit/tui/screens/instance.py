@@ -19,7 +19,7 @@ from cockpit.tui.catalog_rows import STATE_CELLS
 from cockpit.tui.commands import bindings
 from cockpit.tui.content import Row, fit, row_text
 from cockpit.tui.present import is_stale, live_rows
-from cockpit.tui.present_boot import Death, boot_rows, death_rows, log_panel_lines, pace_row
+from cockpit.tui.present_boot import Death, boot_rows, death_rows, log_panel_lines, pace_row, silence_rows
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.log_view import LogView
 from cockpit.tui.widgets.panel import Panel
@@ -153,7 +153,9 @@ class InstanceScreen(CockpitScreen):
             ]
         if seen.state == "starting" or not seen.was_ready:
             rows = boot_rows(seen.boot, seen.boot_seconds)
-            return rows if seen.pace is None else [*rows, pace_row(seen.pace, seen.boot_seconds, self.size.width)]
+            if seen.pace is not None:
+                rows.append(pace_row(seen.pace, seen.boot_seconds, self.size.width))
+            return rows if seen.silence is None else [*rows, *silence_rows(seen.silence, self.size.width)]
         return live_rows(seen.frame, self._history, self.size.width)
 
     def _draw_title(self) -> None:

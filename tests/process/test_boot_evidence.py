@@ -1,0 +1,77 @@
+"""What real processes do, as the boot's watch sees it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cockpit.launch.types import LaunchPlan
+from cockpit.supervisor import silence_watch
+from cockpit.supervisor.boot_evidence import EvidenceReader
+from cockpit.supervisor.ready import wait_ready
+from cockpit.supervisor.silence import Evidence
+from cockpit.supervisor.spawn import Running, start
+from cockpit.supervisor.stop import stop
+
+Plans = Callable[..., LaunchPlan]
+SPIN = "import os\nif os.fork():\n  while True: sum(range(9999))\nelse:\n  while True: sum(range(9999))"
+DOWNLOAD = """
+import pathlib, sys, time
+file = pathlib.Path(sys.argv[1]); file.parent.mkdir(parents=True)
+with file.open("wb") as handle:
+    while True:
+        handle.write(b"x" * 100_000); handle.flush(); time.sleep(0.02)
+"""
+
+
+def evidence(running: Running, seconds: float = 0.6) -> Evidence:
+    reader = EvidenceReader()
+    assert reader.look(running.record) is None
+    time.sleep(seconds)
+    seen = reader.look(running.record)
+    assert seen is not None
+    return seen
+
+
+def test_busy_processes_are_seen_busy_and_sleeping_ones_idle(make_plan: Plans) -> None:
+    busy = start(make_plan(argv=(sys.executable, "-c", SPIN)))
+    time.sleep(0.3)
+    assert (evidence(busy, 1.0).cores or 0) > 0.1, "two loops, on a machine that may be busy otherwise"
+    stop(busy)
+    idle = start(make_plan("--boot-seconds", "60", "--fork-children", "1"))
+    time.sleep(0.8)
+    seen = evidence(idle)
+    assert seen.cores is not None and seen.cores < 0.1
+    assert not seen.stopped and seen.download is None and seen.compilers == ()
+    stop(idle)
+
+
+def test_a_growing_download_is_seen_with_its_repository(make_plan: Plans, tmp_path: Path) -> None:
+    file = tmp_path / "hub" / "models--Qwen--Qwen3-8B" / "blobs" / "abc.incomplete"
+    running = start(make_plan(argv=(sys.executable, "-c", DOWNLOAD, str(file))))
+    time.sleep(0.4)
+    seen = evidence(running)
+    assert seen.download == "Qwen/Qwen3-8B"
+    assert (seen.download_bytes_per_second or 0) > 100_000
+    stop(running)
+
+
+def test_a_stopped_server_is_told_while_it_is_waited_for(make_plan: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(silence_watch, "_FIRST_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(silence_watch, "_LOOK_EVERY_SECONDS", 0.3)
+    running = start(make_plan("--boot-seconds", "60"))
+    time.sleep(0.5)
+    assert running.record.process is not None
+    psutil.Process(running.record.process.pid).send_signal(signal.SIGSTOP)
+    for progress in wait_ready(running, 15):
+        if progress.silence is not None:
+            break
+    assert progress.silence is not None and progress.silence.id == "stopped" and progress.silence.alarm
+    psutil.Process(running.record.process.pid).send_signal(signal.SIGCONT)
+    stop(running)
