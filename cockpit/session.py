@@ -33,6 +33,8 @@ from cockpit.rig.types import Engine, EngineProblem, Rig
 from cockpit.rules.finding import Finding, ToggleState
 from cockpit.rules.plan_rules import blocks_first, plan_findings, refusals
 from cockpit.supervisor import store
+from cockpit.supervisor.diagnose.files import diagnose_record, end_of
+from cockpit.supervisor.diagnose.types import Diagnosis
 from cockpit.supervisor.ready import probe, state_of
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.spawn import Running, attach, start
@@ -267,6 +269,13 @@ class Session:
     def watch(self, name: str) -> Watch:
         """Follow one instance. Raises CockpitError for an unknown one."""
         return Watch(self.running(name))
+
+    def diagnosis(self, name: str) -> Diagnosis | None:
+        """Why the server of that name died; None while it lives. Raises CockpitError for an unknown one."""
+        running = self.running(name)
+        return (
+            diagnose_record(running.record, end_of(running.record, dead=True)) if probe(running) == "dead" else None
+        )
 
     def stop(self, name: str, on_event: Callable[[str], None] = lambda _: None) -> StopResult:
         """Stop one instance and wait until nothing of it is left. Raises CockpitError for an unknown one."""

@@ -8,6 +8,7 @@ import msgspec
 
 from cockpit.supervisor.boot_pace import Pace
 from cockpit.supervisor.boot_state import BootState
+from cockpit.supervisor.diagnose.types import Diagnosis
 from cockpit.supervisor.process import members_of
 from cockpit.supervisor.ready import BootWatch, state_of
 from cockpit.supervisor.record import InstanceRecord
@@ -37,6 +38,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """What is wrong with the file of earlier boots, told once."""
     survivors: int = 0
     """Processes of a dead server that still run, and hold its memory."""
+    diagnosis: Diagnosis | None = None
+    """Why it died; None while it lives."""
 
     @property
     def was_ready(self) -> bool:
@@ -86,6 +89,7 @@ class Watch:
             pace=progress.pace,
             silence=progress.silence,
             problem=progress.problem,
+            diagnosis=progress.diagnosis,
             survivors=len(members_of(record)) if state == "dead" else 0,
         )
 

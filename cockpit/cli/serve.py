@@ -171,6 +171,7 @@ def _started_json(running: Running) -> dict[str, Any]:
 
 def served_json(running: Running, progress: Progress) -> dict[str, Any]:
     """`cockpit serve --wait --json`."""
+    from cockpit.cli.shapes import diagnosis_json, stages_json
     from cockpit.supervisor.logfile import last_lines
 
     facts = progress.boot.facts
@@ -179,11 +180,9 @@ def served_json(running: Running, progress: Progress) -> dict[str, Any]:
         **_started_json(running),
         "state": progress.life,
         "boot_seconds": round(progress.seconds, 3) if progress.life == "ready" else None,
-        "stages": [
-            {"id": stage.id, "seconds": None if stage.seconds is None else round(stage.seconds, 3)}
-            for stage in progress.boot.stages
-        ],
+        "stages": stages_json(progress.boot),
         "kv": {"capacity_tokens": facts.capacity_tokens, "max_concurrency": facts.max_concurrency},
+        "diagnosis": None if progress.diagnosis is None else diagnosis_json(progress.diagnosis),
         "exit_code": progress.exit_code,
         "first_exception": progress.boot.first_exception if dead else None,
         "last_lines": last_lines(running.record.log, _LAST_LINES) if dead else [],

@@ -8,6 +8,8 @@ from cockpit.catalog.load import Entry, Problem
 from cockpit.launch.render import shell_command, shown_argv, shown_env
 from cockpit.launch.types import LaunchPlan
 from cockpit.rules.finding import Finding, ToggleState
+from cockpit.supervisor.boot_state import BootState
+from cockpit.supervisor.diagnose.types import Diagnosis
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
@@ -56,6 +58,32 @@ def slug_json(entry: Entry, states: dict[str, ToggleState], values: dict[str, An
         "toggles": toggles_json(states, values),
         "file": str(entry.file),
     }
+
+
+def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """`cockpit diagnose`, and the diagnosis of `cockpit serve --wait`."""
+    boot = diagnosis.boot
+    return {
+        "healthy": diagnosis.healthy,
+        "ready": diagnosis.ready,
+        "vllm_version": diagnosis.vllm_version,
+        "symptom": diagnosis.symptom,
+        "first_exception": diagnosis.first_exception,
+        "place": diagnosis.place,
+        "explanation": diagnosis.explanation,
+        "fixes": [{"text": fix.text, "set": fix.set, "env": fix.env} for fix in diagnosis.fixes],
+        "notes": diagnosis.notes,
+        "stages": stages_json(boot),
+        "facts": boot.facts,
+    }
+
+
+def stages_json(boot: BootState) -> list[dict[str, Any]]:
+    """The stages of a boot; the seconds of one that did not end are null."""
+    return [
+        {"id": stage.id, "seconds": None if stage.seconds is None else round(stage.seconds, 3)}
+        for stage in boot.stages
+    ]
 
 
 def problem_json(problem: Problem) -> dict[str, Any]:

@@ -1,32 +1,24 @@
-"""What a boot has done so far, read from the server's log as it grows.
-
-A line of vLLM is ``(Process pid=N) LEVEL MM-DD HH:MM:SS [file:line] text``; uvicorn, progress bars and tracebacks
-lack parts of that.
-"""
+"""What a boot has done so far, read from the server's log as it grows."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Iterable
+from typing import Any
 
-from cockpit.supervisor import boot_errors, boot_rules
+import msgspec
+
+from cockpit.supervisor import boot_rules
 from cockpit.supervisor.boot_state import BootDraft, BootState
+from cockpit.supervisor.diagnose.lines import parse
+from cockpit.supervisor.diagnose.matcher import conclude
+from cockpit.supervisor.diagnose.reader import TroubleReader
+from cockpit.supervisor.diagnose.types import Diagnosis, End
 
 _CLOCK_SLACK_SECONDS = 2.0
 """Stamps have whole seconds, and the clock may be set by a little during a boot."""
-_CARRIERS = (
-    r"(?:[\w.-]{1,80} {1,20}\| )?"  # docker compose
-    r"(?:\d{4}-\d\d-\d\dT[\d:.,]{8,24}(?:Z|[+-]\d\d:?\d\d)? (?:std(?:out|err) F )?)?"  # docker, kubernetes
-    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,80} \S{1,80}: )?"  # journald
-)
-"""What programs that collect logs put before each line."""
-_LINE = re.compile(
-    rf"{_CARRIERS}(?:\((?P<process>[^\s()]{{1,60}})(?: rank=\d+)? pid=\d+\) )?"
-    r"(?:(?P<level>[A-Z]{4,8}) (?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d) \[[^\]]*\] |[A-Z]{4,8}: +)?"
-    r"(?:\[[^\]]{1,60}\] )?"
-    rf"(?P<text>(?:{boot_rules.OPENINGS}|{boot_errors.OPENINGS}).*)"
-)
+_KNOWN = re.compile(rf"(?:\[[^\]]{{1,60}}\] )?(?P<text>(?:{boot_rules.OPENINGS}).*)")
 _PROGRESS_BARS = ("Capturing CUDA", "Loading safetensors", "Loading pt")
 
 
@@ -36,10 +28,10 @@ class BootLog:
     ``spawned_at`` is the Unix time of the spawn; None takes the first time found in the log as the start.
     """
 
-    def __init__(self, spawned_at: float | None) -> None:
+    def __init__(self, spawned_at: float | None, arguments: dict[str, Any] | None = None) -> None:
         self._spawned_at = spawned_at
         self._draft = BootDraft()
-        self._exceptions = boot_errors.ExceptionFinder()
+        self._trouble = TroubleReader(arguments)
 
     def feed(self, lines: Iterable[str], now: float) -> None:
         """Read further lines, cleaned and whole, seen at Unix time ``now``.
@@ -48,30 +40,36 @@ class BootLog:
         so that a log read long after its boot gives the boot's own times.
         """
         stamped: float | None = None
-        for line in lines:
-            match = _LINE.match(line)
-            if match is None:
-                continue
-            if match["stamp"] is not None:
-                stamped = self._seconds_of(match["stamp"], now)
-            self._exceptions.feed(match["process"], match["level"], match["text"])
-            if not self._draft.ready:
-                self._apply(match["text"], self._since_spawn(now) if stamped is None else stamped)
+        for raw in lines:
+            for line in parse(raw):
+                match = None if self._draft.ready else _KNOWN.match(line.text)
+                if match is not None:
+                    if line.stamp:
+                        stamped = self._seconds_of(line.stamp, now)
+                    self._apply(match["text"], self._since_spawn(now) if stamped is None else stamped)
+                self._trouble.feed(line, self._draft.current)
 
     def feed_unfinished(self, line: str, now: float) -> None:
         """Read the line that has no newline yet: only a progress bar says something before it ends."""
-        match = _LINE.match(line)
-        if match is not None and match["text"].startswith(_PROGRESS_BARS) and not self._draft.ready:
-            self._apply(match["text"], self._since_spawn(now))
+        if line.lstrip().startswith(_PROGRESS_BARS) or " pid=" in line:
+            for part in parse(line):
+                if part.text.startswith(_PROGRESS_BARS) and not self._draft.ready:
+                    self._apply(part.text, self._since_spawn(now))
 
     def snapshot(self) -> BootState:
         """The boot as it stands."""
-        return self._draft.snapshot(self._exceptions.found)
+        boot = self._draft.snapshot(None)
+        return msgspec.structs.replace(boot, first_exception=self._trouble.first_exception(boot))
+
+    def diagnosis(self, end: End) -> Diagnosis:
+        """What the log so far says about its server, of which ``end`` is known besides."""
+        return conclude(self._trouble.reading(self.snapshot()), end)
 
     def _apply(self, text: str, at: float) -> None:
+        was_ready = self._draft.ready
         boot_rules.apply(self._draft, text, at)
-        if self._draft.ready:
-            self._exceptions.boot_is_over()
+        if self._draft.ready and not was_ready:
+            self._trouble.boot_is_over()
 
     def _since_spawn(self, at: float) -> float:
         if self._spawned_at is None:

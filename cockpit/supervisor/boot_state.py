@@ -79,6 +79,11 @@ class BootDraft:
         self._compile_expected = False
         self._compile_seen = False
 
+    @property
+    def current(self) -> StageId:
+        """The stage that runs, or ran last."""
+        return self._current
+
     def snapshot(self, first_exception: str | None) -> BootState:
         """The boot as it stands."""
         stages = tuple(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from cockpit.redact import redact, secret_values
 
@@ -121,6 +122,16 @@ class Tail:
 def _text(line: bytes, limit: int, secrets: Collection[str]) -> str:
     """One line to show. It is cut last: half a secret would not be known as one."""
     return clean(redact(clean(line.decode("utf-8", errors="replace"), _MAX_LINE_BYTES), secrets), limit)
+
+
+def read_lines(stream: BinaryIO, limit: int = MAX_LINE_CHARACTERS) -> Iterator[str]:
+    """Every line of a stream, cleaned, the unfinished last one too; 1 MiB of it is held at a time."""
+    lines, secrets = _Lines(), secret_values()
+    while data := stream.read(_MAX_READ_BYTES):
+        for line in lines.feed(data):
+            yield _text(line, limit, secrets)
+    if lines.unfinished:
+        yield _text(lines.unfinished, limit, secrets)
 
 
 def last_lines(path: str | Path, count: int, limit: int = MAX_LINE_CHARACTERS) -> list[str]:

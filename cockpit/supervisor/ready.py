@@ -15,6 +15,8 @@ from cockpit.supervisor import boot_history, process
 from cockpit.supervisor.boot import BootLog
 from cockpit.supervisor.boot_pace import Pace, pace_of
 from cockpit.supervisor.boot_state import BootState
+from cockpit.supervisor.diagnose.files import end_of
+from cockpit.supervisor.diagnose.types import Diagnosis
 from cockpit.supervisor.logfile import Tail
 from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
 from cockpit.supervisor.silence import Silence
@@ -115,6 +117,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Why a booting server writes nothing; None while it writes."""
     problem: str | None = None
     """What is wrong with the file of earlier boots, told once."""
+    diagnosis: Diagnosis | None = None
+    """Why it died; None while it lives."""
 
 
 class BootWatch:
@@ -123,7 +127,7 @@ class BootWatch:
     def __init__(self, running: Running) -> None:
         self.running = running
         self._tail = Tail(running.record.log)
-        self._log = BootLog(running.record.created_at)
+        self._log = BootLog(running.record.created_at, end_of(running.record, dead=False).arguments)
         self._noted_at = 0.0
         self._expected = boot_history.expected_of(running.record)
         self._problem = boot_history.remembered(running.record.slug).problem
@@ -157,6 +161,7 @@ class BootWatch:
             pace=pace_of(boot, seconds, self._expected),
             silence=self._silence.tick(record, self._tail.read_bytes, boot, now) if life == "starting" else None,
             problem=problem,
+            diagnosis=self._log.diagnosis(end_of(record, dead=True)) if life == "dead" else None,
         )
 
     def _remember(self, record: InstanceRecord, boot: BootState) -> None:

@@ -1,0 +1,83 @@
+"""The flags a server ran with, as its log tells them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_NON_DEFAULT = re.compile(r"['\"](?P<name>\w{2,60})['\"]: (?P<value>'[^']{0,200}'|\"[^\"]{0,200}\"|[\w.+-]{1,60})")
+_CONFIG = re.compile(r"(?P<name>[a-z]\w{2,60})=(?P<value>'[^']{0,200}'|[\w.+-]{1,60})")
+_FLAG = re.compile(
+    r"(?:^|\s)--(?P<name>[a-z][\w-]{1,60})(?:[ =](?P<value>'[^']{0,200}'|\"[^\"]{0,200}\"|[^\s\\-]\S{0,200}))?"
+)
+_CONFIG_NAMES = {
+    "max_seq_len": "max_model_len",
+    "kv_cache_dtype": "kv_cache_dtype",
+    "enforce_eager": "enforce_eager",
+    "quantization": "quantization",
+    "tensor_parallel_size": "tensor_parallel_size",
+    "pipeline_parallel_size": "pipeline_parallel_size",
+    "dtype": "dtype",
+    "model": "model",
+}
+"""Words of the engine's config line that flags have too."""
+_SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "q": "quantization"}
+
+
+class Arguments:
+    """Flags by vLLM's name with underscores; what the log says wins over what was known before."""
+
+    def __init__(self, known: dict[str, Any] | None = None) -> None:
+        self._known = dict(known or {})
+        self._told: dict[str, Any] = {}
+        self._effective: dict[str, Any] = {}
+
+    def non_default(self, text: str) -> None:
+        """Read the ``non-default args: {…}`` line, whole or cut."""
+        for match in _NON_DEFAULT.finditer(text):
+            self._told.setdefault(match["name"], _value(match["value"]))
+
+    def config(self, text: str) -> None:
+        """Read the engine's ``Initializing a V1 LLM engine … with config: …`` line."""
+        for match in _CONFIG.finditer(text):
+            name = _CONFIG_NAMES.get(match["name"])
+            if name is not None:
+                self._effective.setdefault(name, _value(match["value"]))
+
+    def command(self, text: str) -> None:
+        """Read a ``vllm serve …`` command that a report or a script shows."""
+        for match in _FLAG.finditer(text):
+            name = match["name"].replace("-", "_")
+            self._told.setdefault(_SHORT.get(name, name), True if match["value"] is None else _value(match["value"]))
+
+    def get(self, name: str) -> Any:
+        """The value in use; None is not known."""
+        for source in (self._told, self._effective, self._known):
+            if source.get(name) is not None:
+                return source[name]
+        return None
+
+    def number(self, name: str) -> float | None:
+        """The value when it is a number."""
+        value = self.get(name)
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+    def chosen(self, name: str) -> bool:
+        """Whether the user set it."""
+        return name in self._told or self._known.get(name) is not None
+
+
+def _value(text: str) -> Any:
+    if text[:1] in "'\"":
+        text = text[1:-1]
+    words: dict[str, Any] = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
+    if text in words:
+        return words[text]
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,236 @@
+"""The exceptions of a log, each with its process, place and chain; and the lines that only report one."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+import msgspec
+
+from cockpit.supervisor.boot_state import StageId
+from cockpit.supervisor.diagnose.lines import Line
+from cockpit.supervisor.diagnose.types import Incident
+
+_MAX_TEXT = 3000
+_MAX_GOING_ON = 8
+_MAX_FRAMES = 60
+_MAX_STREAMS = 64
+_KEPT = 32
+"""Incidents of one depth that are kept: the first ones of a boot, the last ones of a server."""
+HARMLESS = frozenset(("DEBUG", "INFO", "WARNING"))
+"""A healthy boot may log hundreds of tracebacks at these levels."""
+
+_EXCEPTION = re.compile(
+    r"\s{0,40}(?:ERROR: )?(?:\w+\.){0,12}[A-Z]\w*"
+    r"(?:Error(?:_\w+)?|Exception|Interrupt|Exit|Expired|Failed|OutOfResources)(?:: ?|\s*$|\s+\([^()]{0,200}\)\s*$)"
+)
+_IN_TRACEBACK = re.compile(r"(?:[A-Za-z_]\w*\.){0,12}[A-Z]\w*(?:: |:?\s*$)")
+_USAGE = re.compile(r"(?:[\w.-]{1,60}\.py|vllm(?: \w[\w-]*)?): error: ")
+_REASON = re.compile(r"\s*(?:Value error|Assertion failed), ")
+"""Pydantic says what is wrong on the line after the exception's own."""
+_QUOTED = re.compile(r"(?:RuntimeError: )?Worker failed with error ['\"](?P<error>.+?)['\"], please check the stack")
+_FRAME = re.compile(
+    r'[\s|+]*File "(?P<path>[^"]{1,500})"(?:, line (?P<line>\d{1,9}))?(?:, in (?P<function>\S{1,200}))?'
+)
+_LINKS = ("During handling of the above exception", "The above exception was the direct cause")
+_ANNOUNCES = re.compile(
+    r"EngineCore (?:\w+ )?(?:failed|encountered|hit)|WorkerProc (?:failed|hit)|^Process \S+:\s*$|Exception in worker"
+    r"|Error executing method"
+)
+WRAPPER = re.compile(
+    r"EngineDeadError|EngineGenerateError|[Ee]ngine core initialization failed"
+    r"|EngineCore (?:\w+ )?(?:failed|encountered|hit)|WorkerProc (?:failed|hit|initialization failed)"
+    r"|Engine process failed to start|Worker ?[Pp]roc\w* .*(?:died|failed)"
+    r"|Executor failed|Got fatal signal from worker processes|Engine loop (?:is not running|has died)"
+    r"|Background loop (?:has errored|is stopped)|Engine background task failed|ProcessRaisedException"
+    r"|Engine core proc\w* .*(?:died|failed)|A[Pp][Ii] ?[Ss]erver process .*died|AsyncLLM output_handler failed"
+    r"|leader process died|[Ss]ee (?:stack trace|root cause)(?: \(?above\)?)? for (?:the )?root cause"
+    r"|^Process \S+:\s*$"
+)
+"""Reports of a failure that happened elsewhere."""
+_COLLATERAL = re.compile(
+    r"\s*(?:\w+\.)*(?:BrokenPipeError|EOFError|ConnectionResetError|CancelledError|KeyboardInterrupt|SystemExit)\b"
+)
+"""What the death of one process raises in others."""
+
+
+class _Stream:
+    """One process's lines: its traceback so far and the message that goes on."""
+
+    def __init__(self) -> None:
+        self.frames: deque[tuple[str, str, int | None]] = deque(maxlen=_MAX_FRAMES)
+        self.in_traceback = False
+        self.after_frame = False
+        self.indent = 0
+        """Of the traceback's first line: what is indented deeper is its code."""
+        self.linked = False
+        self.announced = False
+        self.chain = 0
+        self.parts: list[str] = []
+        self.key: tuple[int, int] | None = None
+        """Depth and order of the incident whose message may go on."""
+
+    def close(self) -> None:
+        """End a traceback, and a message that went on."""
+        self.in_traceback = self.after_frame = False
+        self.frames.clear()
+        self.key = None
+
+    def add_frame(self, frame: re.Match[str], text: str) -> None:
+        """Take one ``File "…", line N, in function``."""
+        self.key = None
+        if not self.in_traceback and not self.after_frame:
+            self.indent = max(0, _indent(text) - 2)
+        name = frame["path"].replace("\\", "/").rpartition("/")[2]
+        number = frame["line"]
+        self.frames.append((name, frame["function"] or "", None if number is None else int(number)))
+        self.after_frame = True
+
+
+class IncidentFinder:
+    """Fed the lines of a log, keeps its incidents in bounded memory."""
+
+    def __init__(self) -> None:
+        self._streams: dict[str, _Stream] = {}
+        self._kept: dict[int, dict[int, Incident]] = {}
+        self._next = 0
+        self.wrappers: deque[str] = deque(maxlen=8)
+        """The last reports of a failure elsewhere, of the boot or since it was over."""
+        self.ready = False
+
+    def boot_is_over(self) -> None:
+        """Forget what did not keep the server from getting ready; from here on the last incidents count."""
+        self._kept.clear()
+        self._streams.clear()
+        self.wrappers.clear()
+        self.ready = True
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """In the order in which they came."""
+        found = [one for kept in self._kept.values() for one in kept.values()]
+        return sorted(found, key=lambda one: one.order)
+
+    def feed(self, line: Line, stage: StageId, remarkable: bool = False) -> None:
+        """Read one line; ``remarkable`` says that its text is in the table of symptoms."""
+        text = line.text
+        if line.level in HARMLESS or not text:
+            return
+        stream = self._stream(line.process)
+        if self._is_structure(stream, text):
+            return
+        quoted = _QUOTED.search(text)
+        if quoted is not None:
+            text, remarkable = quoted["error"], True
+        elif WRAPPER.search(text):
+            self._note_wrapper(stream, text)
+            return
+        going_on = stream.key is not None
+        if not (going_on and _REASON.match(text)) and _is_exception(stream, text):
+            self._add(stream, line, stage, text, is_exception=True)
+        elif going_on:
+            self._go_on(stream, text)
+        elif remarkable:
+            self._add(stream, line, stage, text, is_exception=False)
+
+    def _note_wrapper(self, stream: _Stream, text: str) -> None:
+        self.wrappers.append(text[:_MAX_TEXT])
+        stream.announced = stream.announced or _ANNOUNCES.search(text) is not None
+        stream.close()
+
+    def _stream(self, process: str) -> _Stream:
+        stream = self._streams.get(process)
+        if stream is None:
+            if len(self._streams) >= _MAX_STREAMS:
+                self._streams.clear()
+            stream = self._streams[process] = _Stream()
+        return stream
+
+    def _is_structure(self, stream: _Stream, text: str) -> bool:
+        """Whether the line belongs to a traceback without being its exception."""
+        if "Traceback (most recent call last)" in text:
+            announced = stream.announced or _ANNOUNCES.search(text) is not None
+            self._begin(stream, announced, _indent(text))
+            return True
+        frame = _FRAME.match(text) if "File " in text else None
+        if frame is not None:
+            stream.add_frame(frame, text)
+            return True
+        if stream.after_frame and _indent(text) > stream.indent:
+            return True
+        if text.lstrip().startswith(_LINKS):
+            stream.linked, stream.key = True, None
+            return True
+        return False
+
+    def _begin(self, stream: _Stream, announced: bool, indent: int) -> None:
+        if not stream.linked:
+            self._next += 1
+            stream.chain = self._next
+        stream.close()
+        stream.in_traceback, stream.linked = True, False
+        stream.announced, stream.indent = announced, indent
+
+    def _add(self, stream: _Stream, line: Line, stage: StageId, text: str, is_exception: bool) -> None:
+        if not stream.in_traceback:
+            self._next += 1
+            stream.chain = self._next
+        self._next += 1
+        frames = list(stream.frames) if is_exception else []
+        file, function, number = frames[-1] if frames else ("", "", None)
+        incident = Incident(
+            text=text.strip()[:_MAX_TEXT],
+            process=line.process,
+            depth=3 if _COLLATERAL.match(text) else depth_of(line.process),
+            order=self._next,
+            file=file,
+            function=function,
+            line=number,
+            frames="\n".join(f"{name}:{inside}" for name, inside, _ in frames),
+            chain=stream.chain,
+            announced=stream.announced,
+            after_ready=self.ready,
+            stage=stage,
+        )
+        stream.close()
+        if self._keep(incident) and is_exception:
+            stream.parts, stream.key = [incident.text], (incident.depth, incident.order)
+
+    def _keep(self, incident: Incident) -> bool:
+        kept = self._kept.setdefault(incident.depth, {})
+        if len(kept) >= _KEPT:
+            if not self.ready:
+                return False
+            kept.pop(next(iter(kept)))
+        kept[incident.order] = incident
+        return True
+
+    def _go_on(self, stream: _Stream, text: str) -> None:
+        """The message of an exception goes on for a few lines."""
+        if stream.key is None:
+            return
+        depth, order = stream.key
+        known = self._kept.get(depth, {}).get(order)
+        stream.parts.append(text.strip())
+        if known is None or len(stream.parts) > _MAX_GOING_ON:
+            stream.key = None
+            return
+        whole = "\n".join(stream.parts)[:_MAX_TEXT]
+        self._kept[depth][order] = msgspec.structs.replace(known, text=whole)
+
+
+def depth_of(process: str) -> int:
+    """0 worker, 1 engine, 2 API server or a process that is not named."""
+    if process.startswith(("Worker", "VllmWorker", "RayWorker", "rank")):
+        return 0
+    return 1 if process.startswith("EngineCore") else 2
+
+
+def _is_exception(stream: _Stream, text: str) -> bool:
+    if _EXCEPTION.match(text) or _USAGE.match(text) or _REASON.match(text):
+        return True
+    return stream.after_frame and _IN_TRACEBACK.match(text.strip()) is not None
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())

@@ -1,0 +1,87 @@
+"""A line of a log, freed of what docker, Kubernetes, journald, ray and vLLM put before its text.
+
+A line of vLLM is ``(Process pid=N) LEVEL MM-DD HH:MM:SS [file:line] text``; any part but the text may be missing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL"
+_VLLM = re.compile(
+    r"(?:\((?P<process>[A-Za-z]\w*)(?:[- ]\S{1,40})? pid=\d+(?:, ip=[\d.:]+)?\)(?: |$)"
+    r"|\(pid=\d+\) |\[(?P<rank>rank)\d+\]: ?)?"
+    rf"(?:(?P<level>{_LEVELS})"
+    r"(?: +(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d+)?)?"
+    r"(?: \.\.\.)?"
+    r"(?: \[[^\]]{1,120}\]| [\w./-]{1,80}\.py:\d+\]|:[\w.]*:? {0,10}|(?= ))(?: |$)?"
+    r")?"
+)
+_OUTER = re.compile(
+    r"(?:> ?)+"  # a quotation in a report
+    r"|[\w][\w.-]{0,60} +\| (?!\d+/)"  # docker compose
+    r"|\[pod/[^\]\s]{1,200}\] "  # kubectl logs --prefix
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\s+"
+    r"(?:std(?:out|err) [FP] )?"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,100} [\w.@/-]{1,100}(?:\[\d+\])?: "  # journald
+)
+_WRITTEN_ESCAPES = re.compile(
+    r"(?:\\x1b|\\u001b|\\033|\\e|\^\[|#033)\[[\d;]{0,20}[A-Za-z]|\[\d{1,3}(?:;\d{1,3}){0,3}m"
+)
+_INNER_PREFIX = re.compile(
+    r"(?=\((?:Vllm|Ray)?(?:Worker|EngineCore|APIServer|ApiServer)\S{0,40}(?: rank=\d+)? pid=\d+\) )"
+)
+
+
+class Line(NamedTuple):
+    """One line in its parts; a part that is missing is empty."""
+
+    process: str
+    level: str
+    stamp: str
+    text: str
+
+
+def parse(raw: str) -> Iterator[Line]:
+    """The line, or the lines that two processes wrote into one."""
+    if raw[:8] == '{"log":"':
+        raw = _docker_json(raw)
+    if "[" in raw and raw[:1] != "(" and ("m" in raw):
+        raw = _WRITTEN_ESCAPES.sub("", raw)
+    if raw.count(" pid=") > 1:
+        for part in _INNER_PREFIX.split(_outer(raw)):
+            if part.strip():
+                yield _parsed(part)
+        return
+    yield _parsed(_outer(raw))
+
+
+def _outer(raw: str) -> str:
+    """Without the prefixes of whoever kept the log; they may be nested."""
+    for _ in range(4):
+        match = _OUTER.match(raw) if raw[:1] not in "( " else None
+        if match is None:
+            return raw
+        raw = raw[match.end() :]
+    return raw
+
+
+def _parsed(text: str) -> Line:
+    match = _VLLM.match(text)
+    if match is None:
+        return Line("", "", "", text)
+    return Line(
+        match["process"] or match["rank"] or "", match["level"] or "", match["stamp"] or "", text[match.end() :]
+    )
+
+
+def _docker_json(raw: str) -> str:
+    try:
+        value = json.loads(raw)
+    except ValueError:
+        return raw
+    text = value.get("log") if isinstance(value, dict) else None
+    return text.rstrip("\n") if isinstance(text, str) else raw

@@ -1,0 +1,80 @@
+"""Collects, line by line and in bounded memory, what a diagnosis is made of."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from cockpit.supervisor.boot_state import BootState
+from cockpit.supervisor.diagnose.arguments import Arguments
+from cockpit.supervisor.diagnose.incidents import HARMLESS, IncidentFinder
+from cockpit.supervisor.diagnose.lines import Line
+from cockpit.supervisor.diagnose.matcher import Reading, first_incident, is_remarkable, notice_of
+from cockpit.supervisor.diagnose.shown import shown_exception
+from cockpit.supervisor.diagnose.types import Incident
+
+_STOP = re.compile(
+    r"\[shutdown\] API server: shutdown triggered|Shutting down(?:$| FastAPI)|Received (?:SIGINT|SIGTERM|signal)"
+)
+
+
+class TroubleReader:
+    """Fed the parsed lines of a log, keeps incidents, notices and flags."""
+
+    def __init__(self, known: dict[str, Any] | None = None) -> None:
+        self._arguments = Arguments(known)
+        self._finder = IncidentFinder()
+        self._notices: dict[str, Incident] = {}
+        self._counts: dict[str, int] = {}
+        self._has_head = False
+        self._stopping = False
+
+    def boot_is_over(self) -> None:
+        """The server answers: what went wrong before did no harm."""
+        self._finder.boot_is_over()
+        self._counts.clear()
+
+    def feed(self, line: Line, stage: Any) -> None:
+        """Read one line, seen while ``stage`` of the boot ran."""
+        text = line.text
+        self._read_arguments(text)
+        notice = notice_of(text)
+        if notice is not None:
+            self._counts[notice] = self._counts.get(notice, 0) + 1
+            known = Incident(text=text[:2000], process=line.process, after_ready=self._finder.ready, stage=stage)
+            self._notices.setdefault(notice, known)
+        if "hutting down" in text or "hutdown" in text or "Received S" in text:
+            self._stopping = self._stopping or (_STOP.search(text) is not None and not self._failed())
+        if not self._stopping and line.level not in HARMLESS:
+            self._finder.feed(line, stage, notice is None and is_remarkable(text))
+
+    def _failed(self) -> bool:
+        return bool(self._finder.wrappers or (self._finder.incidents and not self._finder.ready))
+
+    def _read_arguments(self, text: str) -> None:
+        if "non-default args" in text:
+            self._has_head = True
+            self._arguments.non_default(text)
+        elif "LLM engine (v" in text:
+            self._has_head = True
+            self._arguments.config(text)
+        elif "vllm serve " in text or "openai.api_server" in text:
+            self._arguments.command(text)
+
+    def reading(self, boot: BootState) -> Reading:
+        """What was found so far."""
+        return Reading(
+            boot=boot,
+            incidents=tuple(self._finder.incidents),
+            wrappers=tuple(self._finder.wrappers),
+            arguments=self._arguments,
+            notices=dict(self._notices),
+            counts=dict(self._counts),
+            has_head=self._has_head or boot.facts.vllm_version is not None,
+            stopping=self._stopping,
+        )
+
+    def first_exception(self, boot: BootState) -> str | None:
+        """The likely root cause as one line; it means something only when the server died."""
+        incident = first_incident(self.reading(boot))
+        return None if incident is None else shown_exception(incident)

@@ -1,0 +1,129 @@
+"""Symptoms and diagnoses as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from cockpit.supervisor.boot_state import BootState, StageId
+from cockpit.supervisor.diagnose.arguments import Arguments
+
+
+class Fix(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to do about it; with ``set`` or ``env`` the cockpit can do it."""
+
+    text: str
+    set: dict[str, Any] = {}
+    """Toggle id → value, as ``--set`` takes them."""
+    env: dict[str, str | None] = {}
+    """Variable → value; None is to be removed."""
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a server besides its log."""
+
+    dead: bool | None = None
+    """Whether its process is gone; None is not known."""
+    exit_code: int | None = None
+    """Negative for a signal, as Popen gives it; 128 + signal, as a shell or docker gives it, is read alike."""
+    asked_for: bool = False
+    """Whether somebody stopped it."""
+    arguments: dict[str, Any] = {}
+    """Flags of the command by vLLM's name (``max_model_len``), for a log that does not tell them."""
+
+
+class Incident(msgspec.Struct, frozen=True, kw_only=True):
+    """An exception of a log, or a line that says what went wrong without being one."""
+
+    text: str
+    """``ValueError: message``, with the lines that the message goes on."""
+    process: str = ""
+    """``Worker_TP0``, ``EngineCore``, ``APIServer``; empty is not named."""
+    depth: int = 2
+    """0 worker, 1 engine, 2 API server or unknown."""
+    order: int = 0
+    """Which came first."""
+    file: str = ""
+    function: str = ""
+    """Of the last frame of its traceback."""
+    line: int | None = None
+    frames: str = ""
+    """The last frames as ``file:function`` lines, innermost last."""
+    chain: int = 0
+    """Exceptions of one chain (raised while handling another) share it."""
+    announced: bool = False
+    """Whether a line before it said that a process failed."""
+    after_ready: bool = False
+    stage: StageId = "environment"
+    """Of the boot, when it was seen."""
+
+    @property
+    def place(self) -> str:
+        """``file:function`` of the frame that raised it; empty is unknown."""
+        return f"{self.file}:{self.function}" if self.file else ""
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What an explanation and its fixes are made of."""
+
+    incident: Incident
+    groups: dict[str, str]
+    """Named groups of the pattern that matched; those that took no part are not there."""
+    arguments: Arguments
+    boot: BootState
+    counts: dict[str, int]
+    """How often each remarkable line was seen, by symptom id."""
+
+    def number(self, name: str) -> float | None:
+        """A named group as a number, thousands separators dropped; None when it is not one."""
+        try:
+            return float(self.groups[name].replace(",", ""))
+        except (KeyError, ValueError):
+            return None
+
+
+Explain = Callable[[Evidence], str]
+Fixes = Callable[[Evidence], list[Fix]]
+
+
+class Symptom(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of failure: how it reads, what it means and what helps. The first that matches counts."""
+
+    id: str
+    patterns: tuple[str, ...]
+    """Regular expressions, any of which is found in the incident's text; named groups are the figures."""
+    frames: str | None = None
+    """Regular expression that must also be found in the last frames (``file:function``)."""
+    when: Callable[[Evidence], bool] | None = None
+    """A further condition: the phase, a figure, an argument."""
+    versions: str = ""
+    """vLLM versions whose sources or logs have these words."""
+    notice: Literal["", "note", "grave"] = ""
+    """Said by servers that live as well: worth a note, or grave enough to call such a server unhealthy."""
+    explain: Explain
+    fixes: Fixes
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """What a log says about its server."""
+
+    healthy: bool
+    """Ready, and nothing says that it died or hangs."""
+    ready: bool
+    """It answered requests at some time."""
+    vllm_version: str | None
+    symptom: str | None
+    """Id in the table; None when the log shows no trouble or one that the table does not know."""
+    first_exception: str | None
+    """The first true exception of the deepest process, ``XxxError: message``."""
+    place: str | None
+    """``file:function`` that raised it."""
+    explanation: str | None
+    """One or two sentences with the log's own figures."""
+    fixes: tuple[Fix, ...]
+    """Best first."""
+    notes: tuple[str, ...]
+    """What else is remarkable, in one sentence each."""
+    boot: BootState
