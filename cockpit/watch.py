@@ -15,6 +15,8 @@ from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.silence import Silence
 from cockpit.supervisor.spawn import Running
 from cockpit.telemetry.frame import Frame, State
+from cockpit.telemetry.iterations import IterationCounter
+from cockpit.telemetry.pool import LogPool
 from cockpit.telemetry.sampler import Sampler
 
 
@@ -54,18 +56,32 @@ class Watch:
         self._running = running
         self._boot_watch = BootWatch(running)
         self._boot: BootState | None = None
+        self._iterations = IterationCounter()
+        self._behind = False
+        """The log is still being caught up with, so its tokens are not those of now."""
         record = running.record
         self._sampler = Sampler(
             record.url,
             pids=self._pids,
             gpu_indices=record.gpus or None,
             int8_requested=record.values.get("int8") == "on",
-            log_capacity=lambda: None if self._boot is None else self._boot.facts.capacity_tokens,
-            read_gpus=True,
+            log_pool=self._log_pool,
+            context_tokens=lambda: None if self._behind else self._iterations.tokens,
+            expects_draft=bool(record.values.get("speculative_tokens")),
         )
 
     def _pids(self) -> list[int]:
         return [who.pid for who in members_of(self._running.record)]
+
+    def _log_pool(self) -> LogPool | None:
+        if self._boot is None:
+            return None
+        facts = self._boot.facts
+        return LogPool(
+            capacity_tokens=facts.capacity_tokens,
+            max_concurrency=facts.max_concurrency,
+            max_model_len=facts.max_model_len,
+        )
 
     @property
     def record(self) -> InstanceRecord:
@@ -76,6 +92,8 @@ class Watch:
         """One look at the process, the log and the figures."""
         progress = self._boot_watch.tick()
         self._boot = progress.boot
+        self._iterations.feed(progress.lines)
+        self._behind = progress.behind
         record = self._running.record
         state: State = "dead" if progress.life == "dead" else state_of(record)
         return Observation(

@@ -112,20 +112,22 @@ def _print_block(frame: Frame) -> None:
 
 def figure_lines(frame: Frame) -> list[str]:
     """The figures of one frame as lines of text."""
-    rates, kv, requests, latency = frame.throughput, frame.kv, frame.requests, frame.latency
+    from cockpit.telemetry import text
+
+    rates, requests, latency, prefix = frame.throughput, frame.requests, frame.latency, frame.prefix_cache
     lines = [
-        f"prefill   {units.rate(rates.prefill_tokens_per_second)} tok/s computed, "
+        f"prefill   {text.prefill_speed(rates)} tok/s {text.prefill_kind(rates)}, "
         f"{units.rate(rates.cached_prefill_tokens_per_second)} cached",
-        f"decode    {units.rate(rates.decode_tokens_per_second)} tok/s",
-        f"KV pool   {units.percent(kv.used_fraction, 1)}  {units.tokens(kv.used_tokens)} of "
-        f"{units.tokens(kv.capacity_tokens)} tokens",
+        f"decode    {units.rate(rates.decode_tokens_per_second)} tok/s, "
+        f"{units.rate(rates.decode_tokens_per_second_per_request)} a stream",
+        f"KV pool   {units.percent(frame.kv.used_fraction, 1)}  {text.pool_amount(frame.kv)}",
         f"requests  {units.tokens(requests.running)} running, {units.tokens(requests.waiting)} waiting",
-        f"latency   TTFT {units.seconds(latency.ttft_seconds.mean)} (p95 {units.seconds(latency.ttft_seconds.p95)}), "
-        f"per token {units.seconds(latency.inter_token_seconds.mean)} "
-        f"(p95 {units.seconds(latency.inter_token_seconds.p95)})",
-        f"prefix    {units.percent(frame.prefix_cache.hit_fraction_window)} hits, "
-        f"{units.percent(frame.prefix_cache.hit_fraction_lifetime)} all time",
+        f"latency   TTFT {text.latency(latency.ttft_seconds)}, "
+        + text.between_tokens(latency.inter_token_seconds, frame.speculative),
+        f"prefix    {text.prefix_hits(prefix)}, {units.percent(prefix.hit_fraction_lifetime)} all time",
     ]
+    if frame.speculative is not None:
+        lines.append(f"draft     {text.draft(frame.speculative)}")
     for gpu in frame.gpus:
         lines.append(
             f"GPU{gpu.index}      {units.gib(gpu.used_bytes)} of {units.gib(gpu.total_bytes)} GiB, "

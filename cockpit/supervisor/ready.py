@@ -109,6 +109,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Since the spawn."""
     lines: tuple[str, ...]
     """New lines of the log, cleaned; only the last few thousand of a flood at the end."""
+    behind: bool = False
+    """The log holds more than was read."""
     timed_out: bool = False
     exit_code: int | None = None
     pace: Pace | None = None
@@ -157,6 +159,7 @@ class BootWatch:
             boot=boot,
             seconds=seconds,
             lines=tuple(lines),
+            behind=self._tail.unread_bytes > 0,
             exit_code=record.exit_code,
             pace=pace_of(boot, seconds, self._expected),
             silence=self._silence.tick(record, self._tail.read_bytes, boot, now) if life == "starting" else None,

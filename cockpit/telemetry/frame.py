@@ -7,7 +7,9 @@ from typing import Literal
 import msgspec
 
 State = Literal["starting", "ready", "stopping", "dead", "foreign"]
-PrefillBasis = Literal["by_source", "prompt_minus_cached", "prompt_minus_hits", "including_cached"]
+PrefillBasis = Literal["iteration_log", "by_source", "prompt_minus_cached", "prompt_minus_hits", "including_cached"]
+CapacitySource = Literal["label", "log", "log_concurrency"]
+ShareBasis = Literal["processes", "exclusion"]
 SleepState = Literal["awake", "weights_offloaded", "discard_all"]
 
 
@@ -24,14 +26,23 @@ class Throughput(Frozen, frozen=True, kw_only=True):
     decode_tokens_per_second: float | None = None
     prefill_tokens_per_second_per_request: float | None = None
     """Speed of one request's prefill, over requests that finished in the window."""
+    decode_tokens_per_second_per_request: float | None = None
+    """Speed of one stream: tokens after the first a second of decoding, over all streams of the window."""
     prefill_basis: PrefillBasis | None = None
     """How the prefill figure was found; ``including_cached`` must be labelled so wherever it is shown."""
+    prefill_is_estimate: bool = False
+    """The figure holds tokens of a long prefill that the counters do not show yet, or no longer those that an earlier
+    frame showed: they are counted by the growth of the KV pool."""
+    prefill_in_progress_tokens: int | None = None
+    """Prompt tokens that running prefills have computed, at least, and no counter shows yet; None: there are none."""
 
 
 class Kv(Frozen, frozen=True, kw_only=True):
     """The KV pool."""
 
     capacity_tokens: int | None = None
+    capacity_source: CapacitySource | None = None
+    """``log_concurrency``: requests times their length, where the log's token figure is known to be wrong."""
     max_concurrency: float | None = None
     used_fraction: float | None = None
     used_tokens: int | None = None
@@ -70,6 +81,8 @@ class PrefixCache(Frozen, frozen=True, kw_only=True):
 
     hit_fraction_window: float | None = None
     hit_fraction_lifetime: float | None = None
+    block_tokens: int | None = None
+    """A prefix is shared in blocks of so many tokens, and a shorter one never."""
 
 
 class SpeculativeRates(Frozen, frozen=True, kw_only=True):
@@ -127,6 +140,17 @@ class Totals(Frozen, frozen=True, kw_only=True):
     prompt_cached_tokens: int | None = None
     generation_tokens: int | None = None
     requests_finished: int | None = None
+    preemptions: int | None = None
+
+
+class Source(Frozen, frozen=True, kw_only=True):
+    """Where figures come from and how old they are."""
+
+    figures: str
+    """Which ones, e.g. ``prefill``."""
+    origin: str
+    age_seconds: float | None = None
+    """None where they do not age: a label, a line of the log."""
 
 
 class Frame(Frozen, frozen=True, kw_only=True):
@@ -154,5 +178,7 @@ class Frame(Frozen, frozen=True, kw_only=True):
     gpus: tuple[GpuReading, ...] = ()
     gpu_problem: str | None = None
     host: HostReading | None = None
+    sources: tuple[Source, ...] = ()
+    """One a group of figures that is known."""
     notes: tuple[str, ...] = ()
     """What the reader should know about these figures, one sentence each."""

@@ -2,20 +2,54 @@
 
 from __future__ import annotations
 
-from cockpit.telemetry.frame import Kv
+import msgspec
+
+from cockpit.telemetry.frame import CapacitySource, Kv
 from cockpit.telemetry.scrape import EngineScrape, Scrape
 
 
-def kv(newest: Scrape, log_capacity_tokens: int | None = None) -> Kv:
+class LogPool(msgspec.Struct, frozen=True, kw_only=True):
+    """The pool of one engine as the boot log named it."""
+
+    capacity_tokens: int | None = None
+    max_concurrency: float | None = None
+    max_model_len: int | None = None
+
+    @property
+    def by_concurrency(self) -> int | None:
+        """Requests times their length, where that is more than the token figure by over 5 %.
+
+        On hybrid models vLLM before 0.21 divided the token figure by the number of layer groups; the concurrency
+        was right.
+        """
+        if self.max_concurrency is None or self.max_model_len is None:
+            return None
+        product = int(self.max_concurrency * self.max_model_len)
+        return product if self.capacity_tokens is None or product > 1.05 * self.capacity_tokens else None
+
+    @property
+    def tokens(self) -> int | None:
+        """Capacity of the engine."""
+        return self.capacity_tokens if self.by_concurrency is None else self.by_concurrency
+
+
+def kv(newest: Scrape, log: LogPool | None = None) -> Kv:
     """The pool as the newest scrape shows it.
 
     Capacity is the sum of ``kv_cache_size_tokens`` over the engines, each of which holds a pool of its own; where
-    a version does not label it, ``log_capacity_tokens`` (the boot log's figure for the whole server) stands in.
+    a version does not label it, the boot log's figure, times the number of engines, stands in.
     """
     engines = list(newest.engines.values())
+    log = log or LogPool()
     labelled = _sum_if_all([engine.pool.capacity_tokens if engine.pool else None for engine in engines])
-    capacity = log_capacity_tokens if labelled is None else int(labelled)
     concurrency = _sum_if_all([engine.pool.max_concurrency if engine.pool else None for engine in engines])
+    source: CapacitySource | None = "label"
+    capacity = None if labelled is None else int(labelled)
+    if capacity is None and log.tokens is not None:
+        source = "log" if log.by_concurrency is None else "log_concurrency"
+        capacity = log.tokens * len(engines)
+    if concurrency is None and log.max_concurrency is not None:
+        concurrency = log.max_concurrency * len(engines)
     used = _used_fraction(engines)
     state_blocks = _holds_state_blocks(engines)
     used_tokens = None
@@ -23,17 +57,12 @@ def kv(newest: Scrape, log_capacity_tokens: int | None = None) -> Kv:
         used_tokens = round(used * capacity)
     return Kv(
         capacity_tokens=capacity,
+        capacity_source=None if capacity is None else source,
         max_concurrency=concurrency,
         used_fraction=used,
         used_tokens=used_tokens,
         holds_state_blocks=state_blocks,
     )
-
-
-def is_from_log(newest: Scrape, pool: Kv) -> bool:
-    """Whether the capacity is the log's figure rather than the server's label."""
-    labelled = all(e.pool is not None and e.pool.capacity_tokens is not None for e in newest.engines.values())
-    return pool.capacity_tokens is not None and not (labelled and newest.engines)
 
 
 def _sum_if_all(values: list[float | None] | list[int | None]) -> float | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
+from msgspec.structs import replace
 
 from cockpit.telemetry.frame import (
     Latencies,
@@ -17,8 +18,8 @@ from cockpit.telemetry.frame import (
 )
 from cockpit.telemetry.histogram import Histogram, delta, mean, quantile, together
 from cockpit.telemetry.scrape import EngineScrape, Scrape
+from cockpit.telemetry.uncredited import COMPUTED, Uncredited, follow
 
-COMPUTED = "prompt_from:local_compute"
 _SLACK = 1e-6
 """Relative. Sums of seconds that several API servers add up may differ in the last digits."""
 
@@ -27,8 +28,14 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     """The scrapes that rates are taken over, oldest first."""
 
     scrapes: tuple[Scrape, ...] = ()
+    uncredited: tuple[Uncredited, ...] = ()
+    """What running prefills had computed without credit, one a scrape."""
     restarted_clock: float | None = None
     """Monotonic time of the scrape that last showed a restart."""
+    moved_clock: float | None = None
+    """Monotonic time of the scrape that last differed from the one before."""
+    lost_engines: tuple[str, ...] = ()
+    """Engines that were there and are no longer, by their label."""
 
     @property
     def newest(self) -> Scrape | None:
@@ -43,31 +50,44 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
         return Change(self.scrapes[0], self.scrapes[-1])
 
 
-def extend(window: Window, scrape: Scrape, seconds: float) -> Window:
+def extend(window: Window, scrape: Scrape, seconds: float, log_capacity_tokens: int | None = None) -> Window:
     """The window with one scrape more, cut to about ``seconds``; the two newest always stay.
 
-    A restart (see ``has_restarted``) drops all earlier scrapes, and so does an answer without vLLM figures.
+    A restart (see ``has_restarted``), other engines and an answer without vLLM figures drop all earlier scrapes.
     5 % of slack keeps a 10 s window at 10 s when ticks come a little late.
     """
-    if window.newest is not None and has_restarted(window.newest, scrape):
-        return Window(scrapes=(scrape,), restarted_clock=scrape.clock)
-    if not scrape.engines or (window.newest is not None and not window.newest.engines):
-        return Window(scrapes=(scrape,))
-    scrapes = (*window.scrapes, scrape)
-    oldest_allowed = scrape.clock - seconds * 1.05
-    recent = tuple(old for old in scrapes[:-2] if old.clock >= oldest_allowed)
-    return Window(scrapes=recent + scrapes[-2:], restarted_clock=window.restarted_clock)
+    newest = window.newest
+    fresh = Window(scrapes=(scrape,), uncredited=(Uncredited(),), moved_clock=scrape.clock)
+    if newest is None or not scrape.engines or not newest.engines:
+        return fresh
+    if has_restarted(newest, scrape):
+        return replace(fresh, restarted_clock=scrape.clock)
+    lost = tuple(sorted({*window.lost_engines, *newest.engines} - scrape.engines.keys()))
+    if newest.engines.keys() != scrape.engines.keys():
+        return replace(fresh, lost_engines=lost)
+    kept = _recent(window.scrapes, scrape.clock - seconds * 1.05)
+    uncredited = follow(window.uncredited[-1], newest, scrape, log_capacity_tokens)
+    return Window(
+        scrapes=(*kept, scrape),
+        uncredited=(*window.uncredited[-len(kept) :], uncredited),
+        restarted_clock=window.restarted_clock,
+        moved_clock=window.moved_clock if scrape.engines == newest.engines else scrape.clock,
+        lost_engines=lost,
+    )
+
+
+def _recent(scrapes: tuple[Scrape, ...], oldest_clock: float) -> tuple[Scrape, ...]:
+    """Those that are young enough, and the last one in any case."""
+    return tuple(scrape for scrape in scrapes[:-1] if scrape.clock >= oldest_clock) + scrapes[-1:]
 
 
 def has_restarted(old: Scrape, new: Scrape) -> bool:
-    """Whether the server began anew: another process start, other engines, or a counter that went backwards."""
+    """Whether the server began anew: another process start, or a counter that went backwards."""
     if not old.engines or not new.engines:
         return False
     if _started_apart(old.process_started_at, new.process_started_at):
         return True
-    if old.engines.keys() != new.engines.keys():
-        return True
-    return any(_went_back(old.engines[name], new.engines[name]) for name in new.engines)
+    return any(_went_back(old.engines[name], new.engines[name]) for name in new.engines.keys() & old.engines.keys())
 
 
 def _started_apart(old: float | None, new: float | None) -> bool:
@@ -122,18 +142,46 @@ class Change:
         return None
 
 
-def throughput(change: Change) -> Throughput:
-    """Prefill (computed and cached), decode, and the speed of one request's prefill."""
+def throughput(window: Window) -> Throughput:
+    """Prefill (computed and cached), decode, and one request's speed in both; unknown until two scrapes exist."""
+    change = window.change
+    if change is None:
+        return Throughput()
     basis, computed, cached = _prompt_growth(change)
+    adjusted = window.uncredited[-1].adjusted - window.uncredited[0].adjusted
+    by_log = _context_growth(window)
+    if by_log is not None:
+        basis, computed, adjusted = "iteration_log", by_log, 0.0
+    waiting = window.uncredited[-1].tokens
     return Throughput(
-        prefill_tokens_per_second=change.rate(computed),
+        prefill_tokens_per_second=change.rate(None if computed is None else max(0.0, computed + adjusted)),
         cached_prefill_tokens_per_second=change.rate(cached),
         decode_tokens_per_second=change.rate(change.counter("generation")),
         prefill_tokens_per_second_per_request=_ratio(
             change.counter("request_prefill_tokens"), change.counter("request_prefill_seconds")
         ),
+        decode_tokens_per_second_per_request=_stream_speed(change),
         prefill_basis=basis,
+        prefill_is_estimate=computed is not None and abs(adjusted) >= 1.0,
+        prefill_in_progress_tokens=round(waiting) if computed is not None and waiting > 0 else None,
     )
+
+
+def _context_growth(window: Window) -> float | None:
+    """Context tokens by the log's iteration details; None where the log has none."""
+    old, new = window.scrapes[0].context_tokens, window.scrapes[-1].context_tokens
+    return None if old is None or new is None or new < old else new - old
+
+
+def _stream_speed(change: Change) -> float | None:
+    """Tokens after each first one, over the seconds that streams spent decoding: accepted drafts count too."""
+    generated, first = change.counter("generation"), change.counter("first_tokens")
+    seconds = change.counter("decode_seconds")
+    if seconds is None:
+        seconds = change.counter("old_decode_seconds")
+    if generated is None or first is None or not seconds:
+        return None
+    return max(0.0, generated - first) / seconds
 
 
 def _prompt_growth(change: Change) -> tuple[PrefillBasis | None, float | None, float | None]:
@@ -174,18 +222,26 @@ def _latency(observed: Histogram | None) -> Latency:
 
 
 def prefix_cache(newest: Scrape, change: Change | None) -> PrefixCache:
-    """Hit share of the window and since start; older versions count blocks, which gives the same shares."""
-    window = None
-    if change is not None:
-        window = _first_ratio(
-            (change.counter("prefix_hits"), change.counter("prefix_queries")),
-            (change.counter("old_prefix_hits"), change.counter("old_prefix_queries")),
-        )
-    lifetime = _first_ratio(
-        (newest.counter("prefix_hits"), newest.counter("prefix_queries")),
-        (newest.counter("old_prefix_hits"), newest.counter("old_prefix_queries")),
+    """Hit share of the window and since start, by prompt tokens where their source is counted, else by queries.
+
+    Some versions count a query, and its hits, again at every step in which a waiting request finds no room. The
+    oldest count blocks, which gives the same shares.
+    """
+    blocks = {engine.pool.block_tokens for engine in newest.engines.values() if engine.pool is not None}
+    return PrefixCache(
+        hit_fraction_window=None if change is None else _hit_share(change.counter),
+        hit_fraction_lifetime=_hit_share(newest.counter),
+        block_tokens=max((size for size in blocks if size is not None), default=None),
     )
-    return PrefixCache(hit_fraction_window=window, hit_fraction_lifetime=lifetime)
+
+
+def _hit_share(read: Callable[[str], float | None]) -> float | None:
+    hit, computed = read("prompt_from:local_cache_hit"), read(COMPUTED)
+    return _first_ratio(
+        (hit, None if hit is None or computed is None else hit + computed),
+        (read("prefix_hits"), read("prefix_queries")),
+        (read("old_prefix_hits"), read("old_prefix_queries")),
+    )
 
 
 def speculative(newest: Scrape, change: Change | None) -> SpeculativeRates | None:
@@ -219,6 +275,7 @@ def totals(newest: Scrape) -> Totals:
         prompt_cached_tokens=_whole(cached),
         generation_tokens=_whole(newest.counter("generation")),
         requests_finished=_whole(newest.counter("finished")),
+        preemptions=_whole(newest.counter("preemptions")),
     )
 
 

@@ -11,11 +11,14 @@ import msgspec
 
 from cockpit.errors import FailedError
 from cockpit.telemetry.fetch import FetchProblem, fetch, metrics_url, open_client
-from cockpit.telemetry.figures import Figures, figures
+from cockpit.telemetry.figures import figures
 from cockpit.telemetry.frame import Frame, Int8, State
 from cockpit.telemetry.gpu import GpuReader, GpuSample
 from cockpit.telemetry.host import HostReader
+from cockpit.telemetry.notes import Figures
+from cockpit.telemetry.pool import LogPool
 from cockpit.telemetry.rates import Window, extend
+from cockpit.telemetry.sources import sources_of
 
 if TYPE_CHECKING:
     import httpx
@@ -31,7 +34,8 @@ class Sampler:
     """Makes one Frame a tick for one server; ``tick`` is meant for a worker thread, once a second.
 
     ``url`` is the server's base URL; ``pids`` gives the processes of a local instance (None: not known, e.g.
-    remote); ``log_capacity`` the KV capacity that the boot log named; ``gpu_indices`` limits the GPUs read.
+    remote); ``log_pool`` the KV pool of one engine as the boot log named it; ``context_tokens`` the prompt tokens by
+    the log's iteration details; ``expects_draft`` whether speculation was asked for; ``gpu_indices`` limits the GPUs.
     Raises CockpitError on a URL or key that cannot be used.
     """
 
@@ -44,7 +48,9 @@ class Sampler:
         pids: Pids | None = None,
         gpu_indices: Sequence[int] | None = None,
         int8_requested: bool = False,
-        log_capacity: Callable[[], int | None] | None = None,
+        log_pool: Callable[[], LogPool | None] = lambda: None,
+        context_tokens: Callable[[], float | None] = lambda: None,
+        expects_draft: bool = False,
         read_gpus: bool = True,
         gpu_reader: GpuReader | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -54,7 +60,9 @@ class Sampler:
         self._window_seconds = window_seconds
         self._pids = pids
         self._int8 = Int8(requested=int8_requested)
-        self._log_capacity = log_capacity
+        self._log_pool = log_pool
+        self._context_tokens = context_tokens
+        self._expects_draft = expects_draft
         self._gpus = (gpu_reader or GpuReader(gpu_indices)) if read_gpus else None
         self._host = HostReader(clock)
         self._clock = clock
@@ -114,6 +122,7 @@ class Sampler:
             gpus=gpus.gpus,
             gpu_problem=gpus.problem,
             host=self._host.read(pids),
+            sources=sources_of(shown, age),
             notes=self._notes(shown, age),
         )
 
@@ -130,14 +139,15 @@ class Sampler:
             self._problem = answer.reason
             return
         self._problem, self._answered_at = None, now
-        self._window = extend(self._window, answer, self._window_seconds)
+        log = self._log_pool()
+        answer = msgspec.structs.replace(answer, context_tokens=self._context_tokens())
+        self._window = extend(self._window, answer, self._window_seconds, None if log is None else log.tokens)
 
     def _figures(self, age: float | None) -> Figures:
         """Figures of the window; all unknown once they are too old to mean anything."""
         if age is None or (self._problem is not None and age > STALE_SECONDS):
             return Figures()
-        capacity = None if self._log_capacity is None else self._log_capacity()
-        return figures(self._window, self._window_seconds, capacity)
+        return figures(self._window, self._window_seconds, self._log_pool(), expects_draft=self._expects_draft)
 
     def _notes(self, shown: Figures, age: float | None) -> tuple[str, ...]:
         if self._problem is None:

@@ -17,6 +17,10 @@ class CachePool(msgspec.Struct, frozen=True, kw_only=True):
     """``kv_cache_size_tokens``: right on hybrid models too, where blocks times block size is not."""
     max_concurrency: float | None = None
     """Requests of full length that fit at once."""
+    blocks: int | None = None
+    """Of all engines together: vLLM sums ``num_gpu_blocks`` over data-parallel ranks."""
+    block_tokens: int | None = None
+    """Tokens that a block of an attention layer holds."""
     holds_state_blocks: bool | None = None
     """True when recurrent state shares the pool (a hybrid model), None where the labels do not say."""
 
@@ -42,6 +46,8 @@ class Scrape(msgspec.Struct, frozen=True, kw_only=True):
     """By the ``engine`` label; empty when the server publishes no vLLM figures."""
     process_started_at: float | None = None
     """Unix time at which the API server process started, where it says so."""
+    context_tokens: float | None = None
+    """Prompt tokens computed so far by the log's iteration details; not of /metrics, stamped on by the sampler."""
     skipped_lines: int = 0
     """Lines of wanted families that could not be read."""
 

@@ -31,6 +31,9 @@ COUNTERS = {
     "vllm:gpu_prefix_cache_hits_total": "old_prefix_hits",
     "vllm:request_prefill_kv_computed_tokens_sum": "request_prefill_tokens",
     "vllm:request_prefill_time_seconds_sum": "request_prefill_seconds",
+    "vllm:inter_token_latency_seconds_sum": "decode_seconds",
+    "vllm:time_per_output_token_seconds_sum": "old_decode_seconds",
+    "vllm:time_to_first_token_seconds_count": "first_tokens",
     "vllm:spec_decode_num_drafts_total": "drafts",
     "vllm:spec_decode_num_draft_tokens_total": "draft_tokens",
     "vllm:spec_decode_num_accepted_tokens_total": "accepted",
@@ -161,6 +164,8 @@ class _Draft:
         """Take one sample in; series that differ in labels which nobody shows are summed."""
         if name in COUNTERS:
             _increase(self.counters, COUNTERS[name], value)
+        if name in _SUMS:
+            _increase(self.sums, _SUMS[name], value)
         elif name in LABELLED_COUNTERS:
             prefix, label = LABELLED_COUNTERS[name]
             _increase(self.counters, prefix + labels.get(label, ""), value)
@@ -168,8 +173,6 @@ class _Draft:
             _increase(self.gauges, GAUGES[name], value)
         elif name in _BUCKETS:
             self._add_bucket(_BUCKETS[name], labels.get("le", ""), value)
-        elif name in _SUMS:
-            _increase(self.sums, _SUMS[name], value)
         elif name == CACHE_CONFIG:
             self.pool = _pool(labels)
         elif name == SLEEP and value > 0:
@@ -212,13 +215,21 @@ def _number(text: str) -> float | None:
 
 def _pool(labels: Labels) -> CachePool:
     """The pool that cache_config_info describes; the label text ``None`` is Python's None."""
-    tokens = _number(labels.get("kv_cache_size_tokens", ""))
     concurrency = _number(labels.get("kv_cache_max_concurrency", ""))
+    attention_block = _count(labels, "effective_attention_block_size")
     return CachePool(
-        capacity_tokens=int(tokens) if tokens is not None and isfinite(tokens) else None,
+        capacity_tokens=_count(labels, "kv_cache_size_tokens"),
         max_concurrency=concurrency if concurrency is not None and isfinite(concurrency) else None,
+        blocks=_count(labels, "num_gpu_blocks"),
+        block_tokens=_count(labels, "block_size") if attention_block is None else attention_block,
         holds_state_blocks=_holds_state_blocks(labels),
     )
+
+
+def _count(labels: Labels, name: str) -> int | None:
+    """A label's whole number above zero; None where it has none."""
+    value = _number(labels.get(name, ""))
+    return int(value) if value is not None and isfinite(value) and value >= 1 else None
 
 
 def _holds_state_blocks(labels: Labels) -> bool | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cockpit import units
-from cockpit.telemetry.frame import Frame, GpuReading, Latency
+from cockpit.telemetry import text
+from cockpit.telemetry.frame import Frame, GpuReading
 from cockpit.telemetry.history import History, sparkline
 from cockpit.tui.content import Row, Segment
 
@@ -11,9 +12,9 @@ _LABEL = 9
 STALE_AFTER_SECONDS = 3.0
 
 
-def label(text: str) -> Segment:
+def label(name: str) -> Segment:
     """A row's name, in a column of its own."""
-    return (f" {text:<{_LABEL}}", "dim")
+    return (f" {name:<{_LABEL}}", "dim")
 
 
 def bar(fraction: float | None, width: int) -> str:
@@ -36,9 +37,10 @@ def throughput_rows(frame: Frame, history: History, width: int) -> list[Row]:
     rates = frame.throughput
     value_width = 47 if width < 110 else 60
     spark_width = max(8, min(60, width - _LABEL - value_width - 2))
-    prefill = f"{units.rate(rates.prefill_tokens_per_second):>7} tok/s computed  "
+    prefill = f"{text.prefill_speed(rates):>7} tok/s {text.prefill_kind(rates)}  "
     cached = f"{units.rate(rates.cached_prefill_tokens_per_second):>7} cached"
     decode = f"{units.rate(rates.decode_tokens_per_second):>7} tok/s"
+    stream = f"  {units.rate(rates.decode_tokens_per_second_per_request):>14} a stream"
     return [
         [
             label("prefill"),
@@ -48,7 +50,8 @@ def throughput_rows(frame: Frame, history: History, width: int) -> list[Row]:
         ],
         [
             label("decode"),
-            (f"{decode:<{value_width}}", "bold"),
+            (decode, "bold"),
+            (f"{stream:<{value_width - len(decode)}}", ""),
             (_spark(history, "decode", spark_width), "bar2"),
         ],
     ]
@@ -59,7 +62,6 @@ def kv_rows(frame: Frame, history: History, width: int) -> list[Row]:
     kv, requests = frame.kv, frame.requests
     bar_width = 18 if width < 110 else 30
     used = units.percent(kv.used_fraction, 1)
-    amount = f"{units.tokens(kv.used_tokens)} / {units.tokens(kv.capacity_tokens)} tokens"
     at_once = concurrency(kv.max_concurrency)
     preempted = (
         units.UNKNOWN if requests.preemptions_per_second is None else f"{requests.preemptions_per_second:.1f}/s"
@@ -69,7 +71,7 @@ def kv_rows(frame: Frame, history: History, width: int) -> list[Row]:
             label("KV pool"),
             (bar(kv.used_fraction, bar_width), "bar"),
             (f" {used:>7}  ", "bold"),
-            (amount, ""),
+            (text.pool_amount(kv), ""),
         ],
         [
             label("requests"),
@@ -86,31 +88,24 @@ def concurrency(requests: float | None) -> str:
     return f"{requests:,.2f}" if requests < 100 else f"{requests:,.0f}"
 
 
-def _latency(latency: Latency) -> str:
-    return f"{units.seconds(latency.mean)} (p95 {units.seconds(latency.p95)})"
-
-
 def latency_rows(frame: Frame) -> list[Row]:
     """Latencies, prefix cache, draft."""
     latency, prefix = frame.latency, frame.prefix_cache
     rows: list[Row] = [
         [
             label("latency"),
-            (f"TTFT {_latency(latency.ttft_seconds)}   per token {_latency(latency.inter_token_seconds)}", ""),
+            (f"TTFT {text.latency(latency.ttft_seconds)}   ", ""),
+            (text.between_tokens(latency.inter_token_seconds, frame.speculative), ""),
         ],
         [
             label("prefix"),
-            (f"hits {units.percent(prefix.hit_fraction_window)}", ""),
+            (text.prefix_hits(prefix), ""),
             (f" (all time {units.percent(prefix.hit_fraction_lifetime)})", "dim"),
         ],
     ]
     draft = frame.speculative
     if draft is not None:
-        length = units.UNKNOWN if draft.acceptance_length is None else f"{draft.acceptance_length:.2f}"
-        rows[-1] += [
-            ("   draft ", "dim"),
-            (f"{length} tokens a step, {units.percent(draft.acceptance_fraction)} accepted", ""),
-        ]
+        rows.append([label("draft"), (text.draft(draft), "")])
     return rows
 
 

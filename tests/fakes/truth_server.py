@@ -9,109 +9,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from truth_modes import MODES, Mode, Truth
 
 TTFT_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 INTER_TOKEN_BOUNDS = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 QUEUE_BOUNDS = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0)
 
 
-@dataclass(frozen=True)
-class Truth:
-    """What one engine does, all day: tokens, requests, steps and drafts a second, and its pool."""
-
-    computed: float = 0.0
-    cached: float = 0.0
-    decode: float = 0.0
-    requests: float = 0.0
-    steps: float = 0.0
-    preemptions: float = 0.0
-    running: int = 0
-    waiting: int = 0
-    used_fraction: float = 0.0
-    capacity_tokens: int = 884_160
-    max_concurrency: float = 53.96
-    prefill_seconds_per_request: float = 0.05
-    """Latencies are spread evenly between two bucket bounds, so that the truth can be read back from buckets."""
-    ttft: tuple[float, float] = (0.06, 0.08)
-    inter_token: tuple[float, float] = (0.01, 0.025)
-    queue: tuple[float, float] = (0.0, 0.0002)
-    drafts: float | None = None
-    accepted_shares: tuple[float, ...] = ()
-    hybrid: bool = False
-
-
-@dataclass(frozen=True)
-class Names:
-    """Which families a vLLM of some age publishes."""
-
-    by_source: bool = True
-    cached_total: bool = True
-    hits_in_tokens: bool = True
-    kv_usage: str = "kv_cache_usage_perc"
-    inter_token: str = "inter_token_latency_seconds"
-    pool_in_tokens: bool = True
-
-
-@dataclass(frozen=True)
-class Mode:
-    """One behaviour of the server."""
-
-    engines: tuple[Truth, ...]
-    names: Names = field(default_factory=Names)
-
-
-STEADY = Truth(
-    computed=2500.0,
-    cached=1100.0,
-    decode=90.0,
-    requests=40.0,
-    steps=90.0,
-    preemptions=0.5,
-    running=2,
-    waiting=1,
-    used_fraction=0.37,
-)
-OLD = Names(
-    by_source=False,
-    cached_total=False,
-    kv_usage="gpu_cache_usage_perc",
-    inter_token="time_per_output_token_seconds",
-    pool_in_tokens=False,
-)
-MODES: dict[str, Mode] = {
-    "steady": Mode((STEADY,)),
-    "idle": Mode((Truth(),)),
-    "restart": Mode((STEADY,)),
-    "hybrid": Mode((replace(STEADY, hybrid=True, capacity_tokens=263_672, max_concurrency=1.01),)),
-    "mtp": Mode((replace(STEADY, decode=260.0, drafts=100.0, accepted_shares=(0.8, 0.5, 0.3)),)),
-    "dp2": Mode(
-        (
-            replace(STEADY, capacity_tokens=100_000, used_fraction=0.5),
-            replace(STEADY, decode=30.0, capacity_tokens=300_000, used_fraction=0.1),
-        )
-    ),
-    "overflow": Mode((replace(STEADY, ttft=(20.0, 40.0)),)),
-    "old-cached": Mode((STEADY,), replace(OLD, cached_total=True)),
-    "old": Mode((STEADY,), OLD),
-    "old-blind": Mode((STEADY,), replace(OLD, hits_in_tokens=False)),
-    "slow": Mode((STEADY,)),
-    "broken": Mode((STEADY,)),
-    "truncated": Mode((STEADY,)),
-    "cut": Mode((STEADY,)),
-    "endless": Mode((STEADY,)),
-    "drip": Mode((STEADY,)),
-    "error": Mode((STEADY,)),
-    "not-vllm": Mode(()),
-}
 BROKEN_LINES = (
     'vllm:generation_tokens_total{engine="0",model_name="m"\n'
     'vllm:prompt_tokens_total{engine="0"} twelve\n'
@@ -130,9 +48,10 @@ class TruthCollector:
         self.mode, self.seconds, self.started_at = mode, seconds, started_at
 
     def collect(self) -> Iterator[Metric]:
-        started = GaugeMetricFamily("process_start_time_seconds", "Start time of the process.")
-        started.add_metric([], self.started_at)
-        yield started
+        if self.mode.names.process_start:
+            started = GaugeMetricFamily("process_start_time_seconds", "Start time of the process.")
+            started.add_metric([], self.started_at)
+            yield started
         if not self.mode.engines:
             return
         yield from self._gauges()
@@ -144,9 +63,9 @@ class TruthCollector:
 
     def _gauges(self) -> Iterator[Metric]:
         for name, read in (
-            ("num_requests_running", lambda t: t.running),
+            ("num_requests_running", lambda t: t.busy(self.seconds)),
             ("num_requests_waiting", lambda t: t.waiting),
-            (self.mode.names.kv_usage, lambda t: t.used_fraction),
+            (self.mode.names.kv_usage, lambda t: t.used(self.seconds)),
         ):
             family = GaugeMetricFamily(f"vllm:{name}", name, labels=["engine", "model_name"])
             for labels, truth in self._each():
@@ -155,20 +74,20 @@ class TruthCollector:
         sleep = GaugeMetricFamily(
             "vllm:engine_sleep_state", "Sleep state.", labels=["engine", "model_name", "sleep_state"]
         )
-        for labels, _ in self._each():
+        for labels, truth in self._each():
             for state in ("awake", "weights_offloaded", "discard_all"):
-                sleep.add_metric([*labels, state], float(state == "awake"))
+                sleep.add_metric([*labels, state], float(state == truth.sleep_state))
         yield sleep
         yield from (self._cache_config(labels[0], truth) for labels, truth in self._each())
 
     def _cache_config(self, engine: str, truth: Truth) -> Metric:
         labels = {
-            "block_size": "16",
+            "block_size": "1600" if truth.hybrid else "16",
             "cache_dtype": "auto",
             "engine": engine,
             "mamba_block_size": "262144" if truth.hybrid else "None",
             "mamba_cache_mode": "align" if truth.hybrid else "none",
-            "num_gpu_blocks": str(truth.capacity_tokens // 16),
+            "num_gpu_blocks": str(self._blocks()),
         }
         if self.mode.names.pool_in_tokens:
             labels["kv_cache_size_tokens"] = str(truth.capacity_tokens)
@@ -176,6 +95,13 @@ class TruthCollector:
         family = GaugeMetricFamily("vllm:cache_config_info", "CacheConfig", labels=list(labels))
         family.add_metric(list(labels.values()), 1.0)
         return family
+
+    def _blocks(self) -> int:
+        """Of all engines together, as vLLM labels it; on the hybrid 12 of the 176 blocks of a request are state."""
+        return sum(
+            round(truth.max_concurrency * 176) if truth.hybrid else truth.capacity_tokens // 16
+            for truth in self.mode.engines
+        )
 
     def _counters(self) -> Iterator[Metric]:
         names = self.mode.names
@@ -215,9 +141,14 @@ class TruthCollector:
         family = CounterMetricFamily(f"vllm:{name}", name, labels=["engine", "model_name", *extra])
         for labels, truth in self._each():
             for value, rate in per_second(truth).items():
-                whole = float(int(rate * self.seconds))
+                whole = float(int(rate * self._worked(name, truth)))
                 family.add_metric([*labels, *([value] if extra else [])], whole, created=self.started_at)
         return family
+
+    def _worked(self, name: str, truth: Truth) -> float:
+        """Seconds of work behind a counter: decoding goes on while prompts wait for their first token."""
+        decoding = name in {"generation_tokens", self.mode.names.inter_token} or name.startswith("spec_decode")
+        return truth.decoded(self.seconds) if decoding else truth.credited(self.seconds)
 
     def _histograms(self) -> Iterator[Metric]:
         yield self._histogram("time_to_first_token_seconds", TTFT_BOUNDS, lambda t: (t.requests, *t.ttft))
@@ -240,7 +171,7 @@ class TruthCollector:
         family = HistogramMetricFamily(f"vllm:{name}", name, labels=["engine", "model_name"])
         for labels, truth in self._each():
             rate, low, high = read(truth)
-            count = int(rate * self.seconds)
+            count = int(rate * self._worked(name, truth))
             buckets = [(str(bound), float(int(count * _share_below(bound, low, high)))) for bound in bounds]
             family.add_metric(labels, [*buckets, ("+Inf", float(count))], sum_value=count * (low + high) / 2)
         return family
@@ -261,6 +192,8 @@ class TruthServer:
         self.clock = clock
         self.hold_seconds = 3.0
         """How long the slow mode sleeps."""
+        self.engines: int | None = None
+        """Only so many engines are left; None is all."""
         self.requests_seen: list[dict[str, str]] = []
         """Headers of each request, by lower-case name."""
         self._began = clock()
@@ -284,7 +217,9 @@ class TruthServer:
         """The exposition text of this moment."""
         registry = CollectorRegistry(auto_describe=False)
         seconds = self.clock() - self._began
-        registry.register(TruthCollector(MODES[self.mode_name], seconds, self._process_started_at))
+        mode = MODES[self.mode_name]
+        shown = mode if self.engines is None else replace(mode, engines=mode.engines[: self.engines])
+        registry.register(TruthCollector(shown, seconds, self._process_started_at))
         return generate_latest(registry)
 
     def close(self) -> None:
@@ -369,13 +304,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mode", choices=sorted(MODES), default="steady")
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--restart-after", type=float, default=5.0, help="seconds, in the restart mode")
+    parser.add_argument("--restart-after", type=float, default=5.0, help="seconds, in the restart and death modes")
     arguments = parser.parse_args()
     with TruthServer(arguments.mode, arguments.port) as server, suppress(KeyboardInterrupt):
         print(server.url, flush=True)
         while not server.closing.wait(arguments.restart_after):
             if arguments.mode == "restart":
                 server.restart()
+            elif arguments.mode == "death":
+                return
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cockpit.telemetry import vllm
 from cockpit.telemetry.figures import figures
-from cockpit.telemetry.pool import kv
+from cockpit.telemetry.pool import LogPool, kv
 from cockpit.telemetry.rates import Window, extend
 from cockpit.telemetry.vllm import parse_scrape
 
@@ -111,7 +111,7 @@ def test_a_capacity_that_one_engine_does_not_say_is_no_capacity():
     )
     scrape = parse_scrape(text, at=1.0)
     assert kv(scrape).capacity_tokens is None
-    assert kv(scrape, log_capacity_tokens=2000).capacity_tokens == 2000
+    assert kv(scrape, LogPool(capacity_tokens=2000)).capacity_tokens == 4000
 
 
 _NAMES = sorted(vllm._WANTED)

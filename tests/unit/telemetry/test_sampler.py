@@ -14,6 +14,7 @@ from truth_server import TruthServer
 
 from cockpit.errors import CockpitError, FailedError
 from cockpit.telemetry.frame import Kv, Latencies, PrefixCache, Requests, Throughput
+from cockpit.telemetry.pool import LogPool
 from cockpit.telemetry.sampler import Sampler, frame_to_json, sample_window
 
 WITHIN = 0.02
@@ -140,7 +141,7 @@ def test_a_restarted_server_starts_its_rates_over(truth, ticking):
 
 
 def test_the_capacity_of_the_log_is_used_where_the_server_names_none(truth, ticking):
-    frame = ticking(truth("old"), log_capacity=lambda: 4096).tick()
+    frame = ticking(truth("old"), log_pool=lambda: LogPool(capacity_tokens=4096)).tick()
     assert frame.kv.capacity_tokens == 4096
     assert any("log" in note for note in frame.notes)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truth_server import MODES, TruthServer
+from truth_modes import MODES
+from truth_server import TruthServer
 
-from cockpit.telemetry.figures import BY_CACHED, BY_HITS, FROM_LOG, INCLUDING_CACHED, NO_FIGURES, RESTARTED, figures
+from cockpit.telemetry.figures import figures
+from cockpit.telemetry.notes import BY_CACHED, BY_HITS, FROM_LOG, INCLUDING_CACHED, NO_FIGURES, RESTARTED
+from cockpit.telemetry.pool import LogPool
 from cockpit.telemetry.rates import Window, extend
 from cockpit.telemetry.scrape import EngineScrape, Scrape
 from cockpit.telemetry.vllm import parse_scrape
@@ -32,7 +35,7 @@ def observe(server: TruthServer, clock, seconds=10, log_capacity=None):
     for _ in range(seconds + 1):
         window = extend(window, parse_scrape(server.text().decode(), at=clock(), clock=clock()), 10.0)
         clock.pass_seconds(1.0)
-    return figures(window, 10.0, log_capacity)
+    return figures(window, 10.0, None if log_capacity is None else LogPool(capacity_tokens=log_capacity))
 
 
 def test_rates_are_unknown_until_two_scrapes_exist(truth, clock):

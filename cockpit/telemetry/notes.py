@@ -1,0 +1,152 @@
+"""What the reader should know about the figures: a table of sentences, each with the moment when it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from cockpit.telemetry.frame import (
+    Kv,
+    Latencies,
+    PrefixCache,
+    Requests,
+    SleepState,
+    SpeculativeRates,
+    Throughput,
+    Totals,
+)
+from cockpit.telemetry.rates import Window
+from cockpit.telemetry.scrape import Scrape
+
+NO_FIGURES = "The server publishes no vLLM figures: it was started with --disable-log-stats, or it is not a vLLM."
+RESTARTED = "The server restarted (its counters began anew): rates start over."
+BY_CACHED = "This vLLM does not count prompt tokens by source: prefill is prompt tokens less cached ones."
+BY_HITS = "This vLLM does not count cached prompt tokens: prefill is prompt tokens less prefix-cache hits."
+INCLUDING_CACHED = "Prefill is incl. cached: this vLLM does not tell cached prompt tokens from computed ones."
+FROM_LOG = "KV capacity is the boot log's figure: this vLLM does not publish it."
+FROM_CONCURRENCY = (
+    "KV capacity is requests times their length: the log's token figure is wrong for this hybrid model."
+)
+STATE_BLOCKS = "Hybrid model: state blocks share the KV pool, so its use is a share of the pool, not tokens."
+SLEEPING = "The engine sleeps ({}): it answers no requests until it is woken."
+BEYOND = "The {} p95 lies beyond the last bucket: it is more than the figure shown."
+IN_PROGRESS = (
+    "A long prefill is in progress: {:,} tokens so far, by the KV pool's growth, as no counter shows it yet."
+)
+ESTIMATED = "Prefill is an estimate (≈): it holds a long prefill, spread over the time that its tokens took."
+BEGAN_BEFORE = "Prompts took longer than the window until their first token: all of their tokens count in it."
+ENGINES = "{} engines: rates, requests and capacity are their sum, use is weighted by capacity."
+LOST = "Engine {} is no longer among the figures."
+API_SERVERS = (
+    "The figures name no process (several API servers share them): a restart shows only as a falling counter."
+)
+STUCK = "Nothing has moved for {:.0f} s while {} requests run: the engine may hang."
+STUCK_SECONDS = 30.0
+NO_DRAFT = "Speculation was asked for, and nothing is drafted: decoding runs at its plain speed."
+POOR_DRAFT = "Only {:.0%} of draft tokens are accepted: without speculation it would be faster."
+SKIPPED = "{} lines of /metrics could not be read."
+
+_ENOUGH_TOKENS = 500
+"""Generated tokens, or drafted ones, before anything is said about drafts."""
+_BASIS = {
+    "prompt_minus_cached": BY_CACHED,
+    "prompt_minus_hits": BY_HITS,
+    "including_cached": INCLUDING_CACHED,
+}
+_CAPACITY = {"log": FROM_LOG, "log_concurrency": FROM_CONCURRENCY}
+_SLEEP = {"weights_offloaded": "weights offloaded", "discard_all": "weights and KV discarded"}
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a Frame that come from /metrics; all unknown by default."""
+
+    window_seconds: float | None = None
+    engines: int | None = None
+    throughput: Throughput = Throughput()
+    kv: Kv = Kv()
+    requests: Requests = Requests()
+    latency: Latencies = Latencies()
+    prefix_cache: PrefixCache = PrefixCache()
+    speculative: SpeculativeRates | None = None
+    sleep_state: SleepState | None = None
+    totals: Totals = Totals()
+    notes: tuple[str, ...] = ()
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """What the sentences are about."""
+
+    made: Figures
+    window: Window
+    newest: Scrape
+    seconds: float
+    """The wanted length of the window: a restart is mentioned for that long."""
+    expects_draft: bool = False
+
+
+def notes_of(subject: Subject) -> tuple[str, ...]:
+    """One sentence for each thing that is not as one would expect."""
+    return tuple(sentence for rule in _RULES for sentence in rule(subject))
+
+
+def _server(subject: Subject) -> list[str]:
+    window, newest, found = subject.window, subject.newest, []
+    if window.restarted_clock is not None and newest.clock - window.restarted_clock < subject.seconds:
+        found.append(RESTARTED)
+    found += [LOST.format(engine) for engine in window.lost_engines]
+    if subject.made.sleep_state in _SLEEP:
+        found.append(SLEEPING.format(_SLEEP[subject.made.sleep_state]))
+    still = 0.0 if window.moved_clock is None else newest.clock - window.moved_clock
+    running = subject.made.requests.running
+    if running and still >= STUCK_SECONDS:
+        found.append(STUCK.format(still, running))
+    if len(newest.engines) > 1:
+        found.append(ENGINES.format(len(newest.engines)))
+    if newest.process_started_at is None:
+        found.append(API_SERVERS)
+    if newest.skipped_lines:
+        found.append(SKIPPED.format(newest.skipped_lines))
+    return found
+
+
+def _prefill(subject: Subject) -> list[str]:
+    speed, found = subject.made.throughput, []
+    if speed.prefill_basis in _BASIS:
+        found.append(_BASIS[speed.prefill_basis])
+    if speed.prefill_in_progress_tokens is not None:
+        found.append(IN_PROGRESS.format(speed.prefill_in_progress_tokens))
+    elif speed.prefill_is_estimate:
+        found.append(ESTIMATED)
+    ttft, window = subject.made.latency.ttft_seconds.mean, subject.made.window_seconds
+    if ttft is not None and window is not None and ttft > window and not speed.prefill_is_estimate:
+        found.append(BEGAN_BEFORE)
+    return found
+
+
+def _pool(subject: Subject) -> list[str]:
+    kv = subject.made.kv
+    found = [_CAPACITY[kv.capacity_source]] if kv.capacity_source in _CAPACITY else []
+    return [*found, STATE_BLOCKS] if kv.holds_state_blocks else found
+
+
+def _latency(subject: Subject) -> list[str]:
+    latency = subject.made.latency
+    parts = (("TTFT", latency.ttft_seconds), ("inter-token", latency.inter_token_seconds))
+    return [
+        BEYOND.format(label) for label, part in (*parts, ("queue", latency.queue_seconds)) if part.p95_is_lower_bound
+    ]
+
+
+def _draft(subject: Subject) -> list[str]:
+    newest = subject.newest
+    generated = newest.counter("generation") or 0.0
+    drafted, accepted = newest.counter("draft_tokens") or 0.0, newest.counter("accepted")
+    if not drafted:
+        return [NO_DRAFT] if subject.expects_draft and generated > _ENOUGH_TOKENS else []
+    if accepted is not None and drafted > _ENOUGH_TOKENS and accepted < 0.1 * drafted:
+        return [POOR_DRAFT.format(accepted / drafted)]
+    return []
+
+
+_RULES: tuple[Callable[[Subject], list[str]], ...] = (_server, _prefill, _pool, _latency, _draft)

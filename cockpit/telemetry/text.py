@@ -1,0 +1,54 @@
+"""Figures as the words that every surface shows: an estimate, a bound and a share never look like a count."""
+
+from __future__ import annotations
+
+from cockpit import units
+from cockpit.telemetry.frame import Kv, Latency, PrefixCache, SpeculativeRates, Throughput
+
+_SMALL_BLOCK_TOKENS = 128
+"""Blocks up to this size surprise nobody."""
+
+
+def prefill_speed(speed: Throughput) -> str:
+    """Prompt tokens a second, with ``≈`` before an estimate."""
+    text = units.rate(speed.prefill_tokens_per_second)
+    return f"≈ {text}" if speed.prefill_is_estimate else text
+
+
+def prefill_kind(speed: Throughput) -> str:
+    """What the prefill figure counts."""
+    return "incl. cached" if speed.prefill_basis == "including_cached" else "computed"
+
+
+def latency(part: Latency) -> str:
+    """Mean and 95th percentile; one beyond the last bucket reads ``> 10 s``."""
+    beyond = "> " if part.p95_is_lower_bound else ""
+    return f"{units.seconds(part.mean)} (p95 {beyond}{units.seconds(part.p95)})"
+
+
+def between_tokens(part: Latency, drafts: SpeculativeRates | None) -> str:
+    """The inter-token latency; with drafts a step gives several tokens."""
+    return f"per {'token' if drafts is None else 'step'} {latency(part)}"
+
+
+def pool_amount(kv: Kv) -> str:
+    """Tokens used of tokens there are; on a hybrid, whose state shares the pool, only those that there are."""
+    if kv.holds_state_blocks:
+        return f"of the pool, {units.tokens(kv.capacity_tokens)} tokens"
+    return f"{units.tokens(kv.used_tokens)} / {units.tokens(kv.capacity_tokens)} tokens"
+
+
+def prefix_hits(prefix: PrefixCache) -> str:
+    """Hits of the window and of all time, and the block where it is so large that short prefixes never hit."""
+    text = f"hits {units.percent(prefix.hit_fraction_window)}"
+    if prefix.block_tokens is not None and prefix.block_tokens > _SMALL_BLOCK_TOKENS:
+        text += f" in blocks of {units.tokens(prefix.block_tokens)}"
+    return text
+
+
+def draft(rates: SpeculativeRates) -> str:
+    """Tokens a step, share accepted, and the share at each position."""
+    length = units.UNKNOWN if rates.acceptance_length is None else f"{rates.acceptance_length:.2f}"
+    text = f"{length} tokens a step, {units.percent(rates.acceptance_fraction)} accepted"
+    positions = " ".join(f"{share * 100:.0f}" for share in rates.acceptance_per_position)
+    return f"{text} ({positions} % by position)" if positions else text

@@ -1,0 +1,136 @@
+"""Prompt tokens that a running prefill has computed and no counter shows yet, by the growth of the KV pool.
+
+vLLM credits a prompt once, at the request's first output (v1/metrics/stats.py, IterationStats.update_from_output), so
+a prompt of 100,000 tokens reads as nothing for half a minute and then as one spike. The pool's use, which the
+scheduler sends with every step, grows with each chunk of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+
+import msgspec
+
+from cockpit.telemetry.scrape import EngineScrape, Scrape
+
+LONG_PREFILL_TOKENS = 1024
+"""Shorter prefills are left to the counters, which are exact: one lasts about a second on the slowest machines."""
+COMPUTED = "prompt_from:local_compute"
+
+
+class Balance(msgspec.Struct, frozen=True, kw_only=True):
+    """One engine's account."""
+
+    tokens: float = 0.0
+    """A lower bound of what was computed and not credited, with the noise of half-filled blocks."""
+    pending: float = 0.0
+    """Growth that counts once the pool is seen growing a second time: a single jump may be anything."""
+
+
+class Uncredited(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known at one scrape."""
+
+    by_engine: Mapping[str, Balance] = {}
+    tokens: float = 0.0
+    """Those of long prefills alone."""
+    adjusted: float = 0.0
+    """Tokens by which computed ones were so far corrected: plus when they are seen growing, minus when credited."""
+
+
+def follow(before: Uncredited, old: Scrape, new: Scrape, log_capacity_tokens: int | None = None) -> Uncredited:
+    """The state at ``new``, the scrape after ``old``; ``log_capacity_tokens`` is the pool of one engine by the log.
+
+    An engine's balance grows by the pool's growth less what decoding, cached prefixes and credited prompts explain,
+    and never falls below zero. Blocks that ended requests give back lower it too, so it never shows too much.
+    """
+    balances: dict[str, Balance] = {}
+    credited = 0.0
+    for name, engine in new.engines.items():
+        grown = _unexplained(old.engines[name], engine, len(new.engines), log_capacity_tokens)
+        own_credit = _computed(engine) - _computed(old.engines[name])
+        at_once = not before.by_engine and own_credit == 0
+        balances[name] = _balance(before.by_engine.get(name, Balance()), engine, grown, at_once)
+        credited += own_credit
+    tokens = sum(one.tokens for name, one in balances.items() if one.tokens > _noise(new.engines[name]))
+    # Tokens of a prefill that was given up were computed all the same: what is shown never falls below zero.
+    step = max(0.0, credited + tokens - before.tokens)
+    return Uncredited(by_engine=balances, tokens=tokens, adjusted=before.adjusted + step - credited)
+
+
+def _balance(before: Balance, engine: EngineScrape, grown: float | None, at_once: bool) -> Balance:
+    """The account after growth of so many unexplained tokens; ``at_once`` needs no second growth to confirm it."""
+    if grown is None or engine.gauges.get("running", 0.0) == 0:
+        return Balance()
+    if abs(grown) <= _half_filled(engine):
+        return Balance(tokens=max(0.0, before.tokens + grown), pending=before.pending)
+    if grown < 0:
+        return Balance(tokens=max(0.0, before.tokens + grown))
+    if before.pending or before.tokens or at_once:
+        return Balance(tokens=before.tokens + before.pending + grown)
+    return Balance(pending=grown)
+
+
+def _unexplained(old: EngineScrape, new: EngineScrape, engines: int, log_capacity: int | None) -> float | None:
+    """Growth of the pool in tokens that neither decoding nor cached nor credited prompts explain; None if unknown."""
+    before, now = (_attention_tokens(engine, engines, log_capacity) for engine in (old, new))
+    if before is None or now is None:
+        return None
+    explained = sum(
+        new.counters[key] - old.counters[key]
+        for key in ("generation", "prefix_hits")
+        if key in old.counters and key in new.counters
+    )
+    return now - before - explained - (_computed(new) - _computed(old))
+
+
+def _attention_tokens(engine: EngineScrape, engines: int, log_capacity: int | None) -> float | None:
+    """Tokens in the pool's attention blocks; on a hybrid without the state blocks that each running request holds."""
+    use = engine.gauges.get("kv_usage", engine.gauges.get("old_kv_usage"))
+    pool = engine.pool
+    if use is None:
+        return None
+    if pool is not None and pool.holds_state_blocks:
+        state = state_blocks_per_request(engine, engines)
+        if state is None or pool.blocks is None or pool.block_tokens is None:
+            return None
+        held = use * pool.blocks / engines - engine.gauges.get("running", 0.0) * state
+        return max(0.0, held) * pool.block_tokens
+    capacity = log_capacity if pool is None or pool.capacity_tokens is None else pool.capacity_tokens
+    return None if capacity is None else use * capacity
+
+
+def state_blocks_per_request(engine: EngineScrape, engines: int) -> int | None:
+    """Blocks of recurrent state that a request of a hybrid holds: all it needs at full length less attention's."""
+    pool = engine.pool
+    if (
+        pool is None
+        or not pool.blocks
+        or not pool.block_tokens
+        or not pool.capacity_tokens
+        or not pool.max_concurrency
+    ):
+        return None
+    length = round(pool.capacity_tokens / pool.max_concurrency)
+    state = round(pool.blocks / engines / pool.max_concurrency) - ceil(length / pool.block_tokens)
+    return state if state >= 0 else None
+
+
+def _half_filled(engine: EngineScrape) -> float:
+    """Tokens by which the last block of each running request may mislead."""
+    block = 0 if engine.pool is None or engine.pool.block_tokens is None else engine.pool.block_tokens
+    return (engine.gauges.get("running", 0.0) + 1) * block
+
+
+def _noise(engine: EngineScrape) -> float:
+    """A balance up to this says nothing."""
+    return max(LONG_PREFILL_TOKENS, _half_filled(engine))
+
+
+def _computed(engine: EngineScrape) -> float:
+    """Prompt tokens credited as computed so far, by the best counters there are."""
+    computed = engine.counters.get(COMPUTED)
+    if computed is not None:
+        return computed
+    cached = engine.counters.get("prompt_cached", engine.counters.get("prefix_hits", 0.0))
+    return max(0.0, engine.counters.get("prompt", 0.0) - cached)

@@ -1,0 +1,170 @@
+"""What the truth server claims, mode by mode: the figures that the cockpit must show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What one engine does, all day: tokens, requests, steps and drafts a second, and its pool."""
+
+    computed: float = 0.0
+    cached: float = 0.0
+    decode: float = 0.0
+    requests: float = 0.0
+    steps: float = 0.0
+    preemptions: float = 0.0
+    running: int = 0
+    waiting: int = 0
+    used_fraction: float = 0.0
+    capacity_tokens: int = 884_160
+    max_concurrency: float = 53.96
+    prefill_seconds_per_request: float = 0.05
+    """Latencies are spread evenly between two bucket bounds, so that the truth can be read back from buckets."""
+    ttft: tuple[float, float] = (0.06, 0.08)
+    inter_token: tuple[float, float] = (0.01, 0.025)
+    queue: tuple[float, float] = (0.0, 0.0002)
+    drafts: float | None = None
+    accepted_shares: tuple[float, ...] = ()
+    hybrid: bool = False
+    sleep_state: str = "awake"
+
+    def credited(self, seconds: float) -> float:
+        """Seconds of work whose prompts have given their first token, ``seconds`` after the start."""
+        return seconds
+
+    def decoded(self, seconds: float) -> float:
+        """Seconds spent decoding."""
+        return seconds
+
+    def used(self, seconds: float) -> float:
+        """Share of the pool in use."""
+        return self.used_fraction
+
+    def busy(self, seconds: float) -> int:
+        """Requests that run."""
+        return self.running
+
+
+@dataclass(frozen=True)
+class LongPrompts(Truth):
+    """One prompt after another that takes ``prefill_seconds``, then ``decode_seconds`` of answer; as vLLM does it,
+    the prompt is credited whole at its first token, and the pool grows with every chunk."""
+
+    prefill_seconds: float = 40.0
+    decode_seconds: float = 4.0
+
+    def _turn(self, seconds: float) -> tuple[int, float]:
+        whole = self.prefill_seconds + self.decode_seconds
+        return int(seconds // whole), seconds % whole
+
+    def credited(self, seconds: float) -> float:
+        turns, inside = self._turn(seconds)
+        return self.prefill_seconds * (turns + (inside >= self.prefill_seconds))
+
+    def decoded(self, seconds: float) -> float:
+        turns, inside = self._turn(seconds)
+        return self.decode_seconds * turns + max(0.0, inside - self.prefill_seconds)
+
+    def used(self, seconds: float) -> float:
+        inside = self._turn(seconds)[1]
+        tokens = self.computed * min(inside, self.prefill_seconds)
+        return (tokens + self.decode * max(0.0, inside - self.prefill_seconds)) / self.capacity_tokens
+
+
+@dataclass(frozen=True)
+class Bursts(Truth):
+    """Work for the first ``work_seconds`` of every ``whole_seconds``."""
+
+    work_seconds: float = 2.0
+    whole_seconds: float = 5.0
+
+    def credited(self, seconds: float) -> float:
+        turns, inside = divmod(seconds, self.whole_seconds)
+        return turns * self.work_seconds + min(inside, self.work_seconds)
+
+    decoded = credited
+
+    def used(self, seconds: float) -> float:
+        return self.used_fraction if self.busy(seconds) else 0.0
+
+    def busy(self, seconds: float) -> int:
+        return self.running if seconds % self.whole_seconds < self.work_seconds else 0
+
+
+@dataclass(frozen=True)
+class Names:
+    """Which families a vLLM of some age publishes."""
+
+    by_source: bool = True
+    cached_total: bool = True
+    hits_in_tokens: bool = True
+    kv_usage: str = "kv_cache_usage_perc"
+    inter_token: str = "inter_token_latency_seconds"
+    pool_in_tokens: bool = True
+    process_start: bool = True
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One behaviour of the server."""
+
+    engines: tuple[Truth, ...]
+    names: Names = field(default_factory=Names)
+
+
+STEADY = Truth(
+    computed=2500.0,
+    cached=1100.0,
+    decode=90.0,
+    requests=40.0,
+    steps=90.0,
+    preemptions=0.5,
+    running=2,
+    waiting=1,
+    used_fraction=0.37,
+)
+OLD = Names(
+    by_source=False,
+    cached_total=False,
+    kv_usage="gpu_cache_usage_perc",
+    inter_token="time_per_output_token_seconds",
+    pool_in_tokens=False,
+)
+MODES: dict[str, Mode] = {
+    "steady": Mode((STEADY,)),
+    "cached": Mode((replace(STEADY, computed=100.0, cached=9900.0),)),
+    "long-prefill": Mode((LongPrompts(computed=2500.0, decode=50.0, requests=0.025, steps=50.0, running=1),)),
+    "burst": Mode((Bursts(**{**vars(STEADY), "computed": 5000.0}),)),
+    "idle": Mode((Truth(),)),
+    "stuck": Mode((Truth(running=2, used_fraction=0.1),)),
+    "sleep": Mode((Truth(sleep_state="weights_offloaded"),)),
+    "death": Mode((STEADY,)),
+    "api-servers": Mode((STEADY,), Names(process_start=False)),
+    "v0.20": Mode((STEADY,), Names(pool_in_tokens=False)),
+    "v0.26": Mode((STEADY,)),
+    "v0.33": Mode((STEADY,)),
+    "restart": Mode((STEADY,)),
+    "hybrid": Mode((replace(STEADY, hybrid=True, capacity_tokens=263_672, max_concurrency=1.01),)),
+    "mtp": Mode((replace(STEADY, decode=260.0, drafts=100.0, accepted_shares=(0.8, 0.5, 0.3)),)),
+    "dp2": Mode(
+        (
+            replace(STEADY, capacity_tokens=100_000, used_fraction=0.5),
+            replace(STEADY, decode=30.0, capacity_tokens=300_000, used_fraction=0.1),
+        )
+    ),
+    "poor-draft": Mode((replace(STEADY, drafts=100.0, accepted_shares=(0.1, 0.02, 0.0)),)),
+    "overflow": Mode((replace(STEADY, ttft=(20.0, 40.0)),)),
+    "old-cached": Mode((STEADY,), replace(OLD, cached_total=True)),
+    "old": Mode((STEADY,), OLD),
+    "old-blind": Mode((STEADY,), replace(OLD, hits_in_tokens=False)),
+    "slow": Mode((STEADY,)),
+    "broken": Mode((STEADY,)),
+    "truncated": Mode((STEADY,)),
+    "cut": Mode((STEADY,)),
+    "endless": Mode((STEADY,)),
+    "drip": Mode((STEADY,)),
+    "error": Mode((STEADY,)),
+    "not-vllm": Mode(()),
+}

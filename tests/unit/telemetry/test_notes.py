@@ -1,0 +1,111 @@
+"""What a frame says about its figures."""
+
+from __future__ import annotations
+
+import pytest
+from truth_modes import MODES
+
+from cockpit.telemetry import notes
+from cockpit.telemetry.figures import figures
+from cockpit.telemetry.pool import LogPool
+from cockpit.telemetry.rates import Window, extend
+from cockpit.telemetry.sources import sources_of
+from cockpit.telemetry.vllm import parse_scrape
+
+
+class Watching:
+    """A window over a server, a scrape a second."""
+
+    def __init__(self, server, clock, **options):
+        self.server, self.clock, self.options = server, clock, options
+        self.window = Window()
+
+    def look(self, seconds=1):
+        for _ in range(seconds):
+            scrape = parse_scrape(self.server.text().decode(), at=self.clock(), clock=self.clock())
+            self.window = extend(self.window, scrape, 10.0)
+            self.clock.pass_seconds(1.0)
+        return figures(self.window, 10.0, **self.options)
+
+
+@pytest.fixture
+def watching(truth, clock):
+    return lambda mode, **options: Watching(truth(mode), clock, **options)
+
+
+def test_a_lost_engine_is_named_and_the_other_ones_rates_go_on(watching):
+    one = watching("dp2")
+    assert notes.ENGINES.format(2) in one.look(5).notes
+    one.server.engines = 1
+    lost = one.look()
+    assert notes.LOST.format("1") in lost.notes
+    assert lost.throughput.decode_tokens_per_second is None
+    later = one.look(20)
+    assert notes.LOST.format("1") in later.notes
+    assert later.throughput.decode_tokens_per_second == pytest.approx(90, rel=0.02)
+    assert later.kv.capacity_tokens == 100_000
+    one.server.engines = None
+    assert not any(note.startswith("Engine ") for note in one.look(2).notes)
+
+
+def test_a_sleeping_engine_says_so(watching):
+    assert notes.SLEEPING.format("weights offloaded") in watching("sleep").look(2).notes
+
+
+def test_an_engine_that_runs_requests_and_moves_nothing_is_said_to_hang(watching):
+    one = watching("stuck")
+    assert not any("hang" in note for note in one.look(30).notes)
+    assert notes.STUCK.format(30, 2) in one.look().notes
+
+
+def test_an_idle_one_does_not_hang(watching):
+    assert watching("idle").look(60).notes == ()
+
+
+def test_several_api_servers_are_said(watching):
+    assert watching("api-servers").look(2).notes == (notes.API_SERVERS,)
+
+
+def test_speculation_that_was_asked_for_and_is_not_there_is_said(watching):
+    assert notes.NO_DRAFT not in watching("steady", expects_draft=True).look(3).notes
+    assert notes.NO_DRAFT in watching("steady", expects_draft=True).look(12).notes
+    assert notes.NO_DRAFT not in watching("steady").look(12).notes
+    assert notes.NO_DRAFT not in watching("mtp", expects_draft=True).look(12).notes
+
+
+def test_a_draft_that_nearly_always_misses_is_said(watching):
+    assert notes.POOR_DRAFT.format(0.04) in watching("poor-draft").look(12).notes
+    assert not any("draft" in note for note in watching("mtp").look(12).notes)
+
+
+def test_prompts_that_take_longer_than_the_window_are_said(watching):
+    assert notes.BEGAN_BEFORE in watching("overflow").look(12).notes
+
+
+def test_lines_that_cannot_be_read_are_counted(watching):
+    one = watching("steady")
+    text = one.server.text().decode()
+    broken = parse_scrape('vllm:num_requests_running{engine="0 \n' + text, at=1.0)
+    shown = figures(extend(Window(), broken, 10.0), 10.0)
+    assert notes.SKIPPED.format(1) in shown.notes
+
+
+def test_the_pool_by_concurrency_replaces_a_token_figure_that_is_known_to_be_wrong(watching):
+    # The log of a 35B hybrid on vLLM 0.20: 290,864 tokens and 33.04 requests of 32,768.
+    log = LogPool(capacity_tokens=290_864, max_concurrency=33.04, max_model_len=32_768)
+    shown = watching("v0.20", log=log).look(2)
+    assert shown.kv.capacity_tokens == int(33.04 * 32_768)
+    assert shown.kv.max_concurrency == 33.04
+    assert notes.FROM_CONCURRENCY in shown.notes
+    right = LogPool(capacity_tokens=1_082_655, max_concurrency=33.04, max_model_len=32_768)
+    assert watching("v0.20", log=right).look(2).kv.capacity_source == "log"
+
+
+def test_every_group_that_is_known_has_a_source_and_an_age(watching):
+    for mode in sorted(MODES.keys() - {"not-vllm"}):
+        shown = watching(mode).look(12)
+        sources = {one.figures: one for one in sources_of(shown, 0.5)}
+        assert {"prefill", "decode", "KV use", "requests"} <= sources.keys()
+        assert all(one.origin for one in sources.values())
+        assert all(one.age_seconds == 0.5 for name, one in sources.items() if name != "KV capacity")
+        assert ("KV capacity" in sources) == (shown.kv.capacity_tokens is not None)
