@@ -143,6 +143,10 @@ class Session:
         for name in ("catalog", "rig", "_found_engines"):
             self.__dict__.pop(name, None)
 
+    def reread_slugs(self) -> None:
+        """Forget the catalog alone: slug files are read again at once, rig and engines are not."""
+        self.__dict__.pop("catalog", None)
+
     def engine_for(self, platform: Platform, wanted: str | None = None) -> Engine:
         """The vLLM that serves this platform; ``wanted`` is an id or a path.
 

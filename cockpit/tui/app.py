@@ -25,8 +25,9 @@ from cockpit.rig.types import Engine, Rig
 from cockpit.session import InstanceView, Session
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.telemetry.frame import State
-from cockpit.tui.commands import EVERYWHERE, bindings, check_keymap, commands_for
+from cockpit.tui.commands import EVERYWHERE, bindings, commands_for
 from cockpit.tui.content import printable
+from cockpit.tui.keymap import check_keymap
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.screens.catalog import CatalogScreen
@@ -212,9 +213,7 @@ class CockpitApp(App[None]):
     def action_show_help(self) -> None:
         """The keys of this screen."""
         if isinstance(self.screen, CockpitScreen):
-            name = self.screen.COMMANDS_OF
-            toggles = [(toggle.key, toggle.label) for toggle in TOGGLES] if name == "card" else []
-            self.push_screen(HelpScreen(name, toggles))
+            self.push_screen(HelpScreen(self.screen.COMMANDS_OF, self.session.config.keys))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: this screen's commands, from the same table as the keys."""

@@ -10,6 +10,7 @@ from cockpit.launch.toggles import TOGGLES, Toggle
 from cockpit.launch.types import LaunchPlan
 from cockpit.rules.finding import Finding, ToggleState
 from cockpit.tui.content import Row
+from cockpit.tui.keymap import Keymap, toggle_key
 
 _VALUE_WIDTH = 13
 _WORDS = {"on": "ON", "off": "OFF"}
@@ -25,10 +26,10 @@ def blocked(states: dict[str, ToggleState]) -> list[Toggle]:
     return [toggle for toggle in TOGGLES if toggle.id in states and states[toggle.id].state == "blocked"]
 
 
-def toggle_row(toggle: Toggle, value: object, default: object, marked: bool, brief: bool = False) -> Row:
+def toggle_row(toggle: Toggle, key: str, value: object, default: object, marked: bool, brief: bool = False) -> Row:
     """``▸ [a] int8 acts        ON           prefill about …``; a changed value says what it was.
 
-    ``brief`` leaves the effect out.
+    ``key`` is the one in force; ``brief`` leaves the effect out.
     """
     shown = toggle.kind.show(value)
     shown = _WORDS.get(shown, shown)
@@ -38,7 +39,7 @@ def toggle_row(toggle: Toggle, value: object, default: object, marked: bool, bri
     effect = toggle.effect(value)
     return [
         (" ▸" if marked else "  ", "key"),
-        (f"[{toggle.key}] ", "key"),
+        (f"[{key}] ", "key"),
         (f"{toggle.label:<16}", "bold" if marked else ""),
         (f"{shown:<{_VALUE_WIDTH}} ", "good" if changed else "bold"),
         (f"was {before}{'' if brief else '; '}" if changed else "", "dim"),
@@ -46,9 +47,9 @@ def toggle_row(toggle: Toggle, value: object, default: object, marked: bool, bri
     ]
 
 
-def blocked_row(toggles: list[Toggle]) -> Row:
+def blocked_row(toggles: list[Toggle], keymap: Keymap) -> Row:
     """The keys that are not offered here."""
-    names = " ".join(f"[{toggle.key}] {toggle.label.split()[0]}" for toggle in toggles)
+    names = " ".join(f"[{toggle_key(toggle, keymap)}] {toggle.label.split()[0]}" for toggle in toggles)
     return [("  not here: ", "dim"), (names, "dim"), (" · a key says why", "dim")]
 
 

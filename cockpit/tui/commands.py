@@ -6,7 +6,6 @@ import dataclasses
 
 from textual.binding import Binding
 
-from cockpit.errors import CockpitError
 from cockpit.launch.toggles import TOGGLES
 
 EVERYWHERE = "everywhere"
@@ -114,14 +113,3 @@ def key_text(key: str) -> str:
     }
     arrows = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
     return names.get(key) or arrows.get(key) or key
-
-
-def check_keymap(keys: dict[str, str]) -> None:
-    """Raise CockpitError when the config remaps a command that does not exist: Textual would ignore it silently."""
-    known = {command.id for command in COMMANDS} | {f"toggle.{toggle.id}" for toggle in TOGGLES}
-    for name in keys:
-        if name not in known:
-            raise CockpitError(
-                f"config.yaml remaps the key of {name!r}, which is no command",
-                fix=f"The commands are: {', '.join(sorted(known))}.",
-            )

@@ -13,6 +13,7 @@ from cockpit import units
 from cockpit.launch.toggles import BY_ID
 from cockpit.planner.forecast_types import Change, Forecast, GpuForecast, Part
 from cockpit.tui.content import Row, fit, row_text
+from cockpit.tui.keymap import Keymap, shown_key, toggle_key
 from cockpit.tui.memory_bar import SLICES, bar, free_bytes, parts_of
 from cockpit.tui.present import concurrency
 
@@ -54,21 +55,25 @@ def suggestion(forecast: Forecast | None, toggle_id: str) -> Any:
     return None
 
 
-def change_rows(changes: Sequence[Change], width: int) -> list[Row]:
+def change_rows(changes: Sequence[Change], width: int, keymap: Keymap) -> list[Row]:
     """``1 [u] GPU utilization 0.97 → 263,672 tokens``: the digit applies it, the letters lead to the toggles."""
     rows = []
     for number, change in enumerate(changes[:MOST_CHANGES], start=1):
-        named, short = (_change_row(number, change, labels) for labels in (True, False))
+        named, short = (_change_row(number, change, labels, keymap) for labels in (True, False))
         rows.append(named if len(row_text(named)) <= width else short)
     return rows
 
 
-def _change_row(number: int, change: Change, labels: bool) -> Row:
-    row: Row = [(f" {number} ", "key")]
+def _change_row(number: int, change: Change, labels: bool, keymap: Keymap) -> Row:
+    row: Row = [(f" {shown_key(f'card.apply{number}', str(number), keymap)} ", "key")]
     for name in change.set:
         toggle = BY_ID[name]
         shown = toggle.kind.show(value_of(change, name))
-        row += [(f"[{toggle.key}] ", "key"), (f"{toggle.label} " if labels else "", ""), (f"{shown} ", "good")]
+        row += [
+            (f"[{toggle_key(toggle, keymap)}] ", "key"),
+            (f"{toggle.label} " if labels else "", ""),
+            (f"{shown} ", "good"),
+        ]
     return [*row, (f"→ {units.tokens(change.capacity_tokens)} tokens", "dim")]
 
 
@@ -201,9 +206,9 @@ def learned_rows(forecast: Forecast, width: int) -> list[Row]:
     return rows
 
 
-def forecast_rows(forecast: Forecast, width: int) -> list[Row]:
+def forecast_rows(forecast: Forecast, width: int, keymap: Keymap) -> list[Row]:
     """The whole forecast for a column of ``width`` cells."""
-    rows = [*verdict_rows(forecast, width), *change_rows(forecast.changes, width)]
+    rows = [*verdict_rows(forecast, width), *change_rows(forecast.changes, width, keymap)]
     if forecast.per_gpu:
         rows += bar_rows(forecast.per_gpu, width)
         least = tightest(forecast.per_gpu)

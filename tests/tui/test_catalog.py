@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import stat
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from textual.widgets import DataTable
 
 from cockpit.session import Session
+from cockpit.tui.app import CockpitApp
 from cockpit.tui.screens.card import CardScreen
 
 from .conftest import MakeSession
@@ -158,6 +160,36 @@ async def test_e_where_the_screen_cannot_be_set_aside_names_the_file(
         await mark(pilot, "cpu/tiny-qwen3")
         await pilot.press("e")
         await until_told(pilot, "tiny-qwen3.yaml")
+
+
+async def test_a_card_opened_right_after_an_edit_shows_the_edit(
+    session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cpu_slug("cpu/mine", model="before the edit")
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/before the edit/after it/' \"$1\"\n")
+    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(CockpitApp, "suspend", lambda _: contextlib.nullcontext())
+    async with opened(session) as pilot:
+        await mark(pilot, "cpu/mine")
+        await pilot.press("e", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, CardScreen))
+        assert "after it" in content_of(pilot, "#card-title")
+        await pilot.press("escape")
+        await until(pilot, lambda: "after it" in content_of(pilot, "#detail"))
+
+
+async def test_a_catalog_that_was_read_anew_under_another_screen_is_drawn_on_return(session: Session) -> None:
+    async with opened(session) as pilot:
+        await mark(pilot, "cpu/tiny-qwen3")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, CardScreen))
+        cpu_slug("cpu/new-one")
+        session.refresh()
+        await pilot.press("escape")
+        await until(pilot, lambda: "cpu/new-one" in slugs_shown(pilot))
 
 
 async def test_k_on_a_slug_that_is_not_served_says_so(session: Session) -> None:

@@ -12,7 +12,8 @@ from cockpit.errors import CockpitError
 from cockpit.launch.toggles import TOGGLES
 from cockpit.session import Session
 from cockpit.tui.app import CockpitApp
-from cockpit.tui.commands import COMMANDS, EVERYWHERE, START_STOP_QUIT, check_keymap, commands_for
+from cockpit.tui.commands import COMMANDS, EVERYWHERE, START_STOP_QUIT, commands_for
+from cockpit.tui.keymap import check_keymap
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.screens.catalog import CatalogScreen
@@ -78,13 +79,67 @@ def test_a_keymap_of_unknown_commands_is_refused_with_the_known_ones() -> None:
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("keymap", "words"),
+    [
+        ({"catalog.sort": "n"}, "catalog.new"),
+        ({"catalog.sort": "f5", "catalog.filter": "f5"}, "catalog.filter"),
+        ({"catalog.sort": "i"}, "instances"),
+        ({"catalog.sort": "?"}, "help"),
+        ({"toggle.int8": "r"}, "card.reset"),
+        ({"toggle.int8": "k"}, "toggle.kv_cache_dtype"),
+        ({"card.copy": "x,a"}, "toggle.int8"),
+        ({"card.copy": "enter"}, "card.start"),
+        ({"quit": "s"}, "toggle.max_num_seqs"),
+        ({"catalog.sort": "S"}, "instance.restart"),
+        ({"instance.stop": "D", "catalog.sort": "D"}, "instance.stop"),
+        ({"quit": "pagedwon"}, "pagedwon"),
+        ({"quit": ""}, "which is no key"),
+        ({"quit": "ctrl+i"}, "tab"),
+        ({"quit": "ctrl+p"}, "palette"),
+    ],
+)
+def test_a_keymap_that_would_mislead_is_refused_by_name(keymap: dict[str, str], words: str) -> None:
+    with pytest.raises(CockpitError) as caught:
+        check_keymap(keymap)
+    sentence = caught.value.sentence()
+    assert words in sentence and sorted(keymap)[-1].split(".")[0] in sentence
+    assert caught.value.fix and caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "keymap",
+    [
+        {},
+        {"catalog.sort": "n", "catalog.new": "s"},
+        {"quit": "ctrl+t", "help": "f1", "catalog.filter": "."},
+        {"instances": "I,f2", "toggle.int8": "b"},
+        {"catalog.sort": "exclamation_mark", "card.copy": "alt+c"},
+    ],
+)
+def test_keymaps_without_a_clash_are_taken(keymap: dict[str, str]) -> None:
+    check_keymap(keymap)
+
+
+async def test_help_and_card_show_remapped_keys(make_session: MakeSession) -> None:
+    session = make_session(keys={"help": "f1", "toggle.prefix_caching": "b", "card.copy": "ctrl+y"})
+    async with opened(session, (120, 60)) as pilot:
+        await open_card(pilot, "cpu/tiny-qwen3")
+        await until_shown(pilot, "[b] prefix caching", "^y copy")
+        await pilot.press("f1")
+        await until_shown(pilot, "   b  prefix caching", "ctrl+y  Copy the command", "  f1  Show the keys")
+        assert "   ?  Show the keys" not in shown(pilot)
+        await pilot.press("f1")
+        await until(pilot, lambda: isinstance(pilot.app.screen, CardScreen))
+
+
 def test_the_app_does_not_open_with_such_a_keymap(make_session: MakeSession) -> None:
     with pytest.raises(CockpitError, match="which is no command"):
         CockpitApp(make_session(keys={"nonsense": "x"}))
 
 
 async def test_keys_can_be_remapped_by_the_config(make_session: MakeSession) -> None:
-    session = make_session(keys={"instances": "f2", "toggle.prefix_caching": "1", "quit": "f10"})
+    session = make_session(keys={"instances": "f2", "toggle.prefix_caching": "z", "quit": "f10"})
     async with opened(session) as pilot:
         await pilot.press("i", "q")
         await pilot.pause()
@@ -96,7 +151,7 @@ async def test_keys_can_be_remapped_by_the_config(make_session: MakeSession) -> 
         await pilot.press("p")
         await pilot.pause()
         assert card.chosen == {}
-        await pilot.press("1")
+        await pilot.press("z")
         await until(pilot, lambda: "prefix_caching" in card.chosen)
         await pilot.press("f10")
         await until(pilot, lambda: not pilot.app.is_running)

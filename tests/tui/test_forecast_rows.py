@@ -48,7 +48,7 @@ def test_a_bar_shows_every_part_without_colour() -> None:
 def test_parts_larger_than_the_card_are_said_to_be_over() -> None:
     over = gpu(weights=part(29.0), kv=part(0.0))
     assert free_bytes(over) < 0
-    text = "\n".join(map(row_text, forecast_rows(msgspec.structs.replace(TOO_BIG, per_gpu=(over,)), 46)))
+    text = "\n".join(map(row_text, forecast_rows(msgspec.structs.replace(TOO_BIG, per_gpu=(over,)), 46, {})))
     assert "! over        6.93" in text and "·" not in text.split("! over")[0].split("▐")[1].split("▌")[0]
 
 
@@ -89,7 +89,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_rows_say_the_figures(name: str) -> None:
-    text = "\n".join(row_text(row) for row in forecast_rows(CASES[name].forecast, 46))
+    text = "\n".join(row_text(row) for row in forecast_rows(CASES[name].forecast, 46, {}))
     for wanted in CASES[name].texts:
         assert wanted in text
 
@@ -97,12 +97,12 @@ def test_the_rows_say_the_figures(name: str) -> None:
 @pytest.mark.parametrize("width", range(30, 61))
 @pytest.mark.parametrize("name", CASES)
 def test_no_row_is_wider_than_its_column(name: str, width: int) -> None:
-    assert all(len(row_text(row)) <= width for row in forecast_rows(CASES[name].forecast, width))
+    assert all(len(row_text(row)) <= width for row in forecast_rows(CASES[name].forecast, width, {}))
 
 
 def test_what_was_learned_from_another_boot_is_said() -> None:
     near = msgspec.structs.replace(FITS, learned_from=LearnedFrom(slug="vllm/minimal", at=0.0, exact=False))
-    text = "\n".join(row_text(row) for row in forecast_rows(near, 46))
+    text = "\n".join(row_text(row) for row in forecast_rows(near, 46, {}))
     assert "of vllm/minimal, with other flags" in text
 
 
@@ -112,13 +112,15 @@ def test_like_gpus_share_a_bar_and_unlike_ones_do_not() -> None:
     assert [row_text(row)[:9] for row in bar_rows(eight, 46)] == [" GPU0–7 ▐"]
     mixed = [gpu(0), gpu(1, kv=part(5)), gpu(2)]
     assert [row_text(row).split("▐")[0] for row in bar_rows(mixed, 46)] == [" GPU0,2 ", " GPU1   "]
-    text = "\n".join(row_text(row) for row in forecast_rows(msgspec.structs.replace(FITS, per_gpu=tuple(mixed)), 46))
+    text = "\n".join(
+        row_text(row) for row in forecast_rows(msgspec.structs.replace(FITS, per_gpu=tuple(mixed)), 46, {})
+    )
     assert "GPU1, the tightest:" in text and "▓ KV pool     5.00" in text
 
 
 def test_unknown_figures_are_left_out_and_never_zero() -> None:
     bare = Forecast(fits="yes")
-    assert [row_text(row) for row in forecast_rows(bare, 46)] == [" ✓ fits"]
+    assert [row_text(row) for row in forecast_rows(bare, 46, {})] == [" ✓ fits"]
     assert error_tokens(bare) is None
 
 
@@ -127,4 +129,4 @@ def test_a_suggestion_is_of_one_toggle_alone() -> None:
     assert suggestion(TOO_BIG, "max_model_len") == 170_000
     assert suggestion(TOO_BIG, "gpus") is None
     assert suggestion(None, "gpus") is None
-    assert len(change_rows(TOO_BIG.changes * 2, 46)) == 3
+    assert len(change_rows(TOO_BIG.changes * 2, 46, {})) == 3

@@ -23,6 +23,7 @@ from cockpit.rules.plan_rules import refusals
 from cockpit.tui.card_rows import blocked, blocked_row, command_rows, findings_rows, offered, rig_rows, toggle_row
 from cockpit.tui.commands import bindings, toggle_bindings
 from cockpit.tui.forecast_rows import MOST_CHANGES, forecast_rows, suggestion, value_of, verdict_rows
+from cockpit.tui.keymap import toggle_key
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.panel import Panel
 from cockpit.tui.widgets.toggle_table import ToggleTable
@@ -124,19 +125,29 @@ class CardScreen(CockpitScreen):
 
     def _draw_toggles(self, plan: LaunchPlan, facts: Facts) -> None:
         defaults = effective_values(self.entry.slug, {}, facts)
+        keymap = self.cockpit.session.config.keys
         brief = self.has_class("-forecast") and not self.has_class("-wide")
         rows = [
-            toggle_row(toggle, plan.values[toggle.id], defaults[toggle.id], position == self._marked, brief)
+            toggle_row(
+                toggle,
+                toggle_key(toggle, keymap),
+                plan.values[toggle.id],
+                defaults[toggle.id],
+                position == self._marked,
+                brief,
+            )
             for position, toggle in enumerate(offered(self._states))
         ]
         if not_here := blocked(self._states):
-            rows.append(blocked_row(not_here))
+            rows.append(blocked_row(not_here, keymap))
         self.query_one("#toggles", ToggleTable).show(rows)
 
     def _draw_forecast(self, forecast: Forecast | None) -> None:
         self.set_class(forecast is not None and bool(forecast.per_gpu), "-forecast")
         width = _WIDE_SIDE if self.has_class("-wide") else _NARROW_SIDE
-        self.query_one("#forecast", Panel).show([] if forecast is None else forecast_rows(forecast, width))
+        self.query_one("#forecast", Panel).show(
+            [] if forecast is None else forecast_rows(forecast, width, self.cockpit.session.config.keys)
+        )
         toggles = offered(self._states)
         if toggles and self._plan is not None:
             toggle = toggles[min(self._marked, len(toggles) - 1)]

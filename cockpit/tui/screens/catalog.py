@@ -12,7 +12,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import DataTable, Input, Static
 
-from cockpit.catalog.load import Entry, Problem
+from cockpit.catalog.load import Catalog, Entry, Problem
 from cockpit.errors import CockpitError
 from cockpit.launch.plan import Facts, context_for, toggle_states
 from cockpit.tui.catalog_rows import (
@@ -43,6 +43,7 @@ class CatalogScreen(CockpitScreen):
         super().__init__()
         self._sort = SORTS[0]
         self._shown: dict[str, Entry | Problem] = {}
+        self._drawn: Catalog | None = None
 
     def compose_body(self) -> ComposeResult:
         """Filter, table, detail."""
@@ -69,8 +70,10 @@ class CatalogScreen(CockpitScreen):
         self.rebuild()
 
     def on_screen_resume(self) -> None:
-        """The catalog's files may have changed meanwhile."""
+        """The catalog may have been read again meanwhile."""
         self._table.focus()
+        if self._drawn is not self.cockpit.session.catalog:
+            self.rebuild()
 
     def _facts(self, entry: Entry) -> Facts:
         """What is known so far, for the int8 column and the detail pane; never blocks."""
@@ -90,7 +93,7 @@ class CatalogScreen(CockpitScreen):
         if not self.is_mounted or self.size.width == 0:
             return
         marked = self._table.marked_key()
-        catalog = self.cockpit.session.catalog
+        catalog = self._drawn = self.cockpit.session.catalog
         words = self.query_one("#filter", Input).value
         items: list[Entry | Problem] = [*sort_entries(catalog.matching(words), self._sort)]
         items += [problem for problem in catalog.problems if words.lower() in problem.name.lower()]
@@ -226,6 +229,9 @@ class CatalogScreen(CockpitScreen):
         except SuspendNotSupported:
             self.cockpit.warn("this terminal cannot set the screen aside", f"Edit {item.file} in another one.")
             return
+        # At once: Enter must not open the slug as it was before.
+        self.cockpit.session.reread_slugs()
+        self.rebuild()
         self.cockpit.gather_facts(again=True)
 
 

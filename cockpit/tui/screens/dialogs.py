@@ -11,8 +11,10 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
-from cockpit.tui.commands import commands_for, key_text
+from cockpit.launch.toggles import TOGGLES
+from cockpit.tui.commands import commands_for
 from cockpit.tui.content import Row, printable, rows_content
+from cockpit.tui.keymap import Keymap, keys_of, shown_key, toggle_key
 
 Answer = tuple[str, str, str]
 """Id, key, label."""
@@ -108,25 +110,29 @@ def stop_question(name: str, detail: str) -> Question:
 class HelpScreen(ModalScreen[None]):
     """The keys of the screen below, drawn from the table of commands."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark", "dismiss", "close", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "close", show=False)]
 
-    def __init__(self, screen_name: str, toggles: list[tuple[str, str]]) -> None:
+    def __init__(self, screen_name: str, keymap: Keymap) -> None:
         super().__init__()
         self._screen_name = screen_name
-        self._toggles = toggles
+        self._keymap = keymap
 
     def compose(self) -> ComposeResult:
-        """One line a key."""
+        """One line a key, as the config has it."""
         rows: list[Row] = [
-            [(f" {key_text(command.key):>4}  ", "key"), (command.help, "")]
+            [(f" {shown_key(command.id, command.key, self._keymap):>4}  ", "key"), (command.help, "")]
             for command in commands_for(self._screen_name)
         ]
-        if self._toggles:
+        if self._screen_name == "card":
             rows.append([(" toggles", "title")])
-            rows += [[(f" {key:>4}  ", "key"), (label, "")] for key, label in self._toggles]
+            rows += [[(f" {toggle_key(toggle, self._keymap):>4}  ", "key"), (toggle.label, "")] for toggle in TOGGLES]
         rows.append([("ctrl+p  ", "key"), ("Every command by name.", "")])
         with VerticalScroll(id="help"):
             yield Static(f"keys of the {self._screen_name} screen", id="question-title", markup=False)
             yield Static(rows_content(rows), markup=False)
+
+    def on_key(self, event: events.Key) -> None:
+        """The key that opened it closes it."""
+        if event.key in keys_of("help", "question_mark", self._keymap):
+            event.stop()
+            self.dismiss()
