@@ -13,12 +13,15 @@ from cockpit.catalog.load import Entry
 from cockpit.catalog.slug import Slug
 from cockpit.checkpoint.types import Checkpoint
 from cockpit.errors import CockpitError
+from cockpit.launch.changes import full_forecast
 from cockpit.launch.draft import Draft
+from cockpit.launch.forecast import Subject
 from cockpit.launch.pool import pool_findings
 from cockpit.launch.rig_env import apply_rig_env
 from cockpit.launch.toggles import BY_ID, TOGGLES
 from cockpit.launch.types import LaunchPlan
 from cockpit.launch.values import parse_value
+from cockpit.planner.calibration import Boot
 from cockpit.rig.flags import EngineFlags
 from cockpit.rig.types import Engine, HostFacts, Rig
 from cockpit.rules.context import Context
@@ -36,6 +39,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: Checkpoint | None = None
     """What the checkpoint's files say; None when they are not on this machine."""
     checkpoint_problem: str | None = None
+    shape: Checkpoint | None = None
+    """The model's shape from beside the slug, for a forecast where the checkpoint's files are not here."""
+    boots: tuple[Boot, ...] = ()
+    """Earlier boots that measured their memory."""
     host: HostFacts | None = None
     gpu_holders: dict[int, str] = {}
     engine: Engine | None
@@ -150,6 +157,14 @@ def _draft(entry: Entry, ctx: Context, facts: Facts) -> Draft:
     return draft
 
 
+def subject_of(slug: Slug, facts: Facts) -> Subject:
+    """What the forecast of a slug is about: its checkpoint's files, else the model's shape and the slug's words."""
+    if facts.checkpoint is not None:
+        return Subject(checkpoint=facts.checkpoint, boots=facts.boots, environ=facts.environ)
+    declared = None if facts.shape is None else slug.weights.size_bytes
+    return Subject(checkpoint=facts.shape, declared_bytes=declared, boots=facts.boots, environ=facts.environ)
+
+
 def _gpu_model(slug: Slug, rig: Rig, gpus: Sequence[int]) -> str:
     """The GPUs of a plan by name, each kind with its number; empty when one of them is not there."""
     if slug.platform == "cpu":
@@ -169,6 +184,7 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
     """
     ctx = context_for(entry.slug, chosen, facts, address)
     draft = _draft(entry, ctx, facts)
+    forecast = full_forecast(ctx, subject_of(entry.slug, facts))
     command = facts.engine.path if facts.engine is not None else "vllm"
     argv = (command, "serve", entry.model_source, *draft.words())
     gpus = ctx.gpu_indices if entry.slug.platform != "cpu" else ()
@@ -190,9 +206,10 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
         findings=blocks_first(
             (
                 *plan_findings(ctx),
-                *pool_findings(ctx),
+                *pool_findings(ctx, forecast),
                 *flag_findings(argv[3:], facts.flags),
                 *secret_findings(facts.readable_secrets, str(entry.file)),
             )
         ),
+        forecast=forecast,
     )

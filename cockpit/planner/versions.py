@@ -18,6 +18,10 @@ SINCE: dict[str, Release] = {
     "batch-160-gib": (0, 28),
     # Backends pack quantized caches alike in every kind of layer (customize_spec of v1/attention/backend.py).
     "packing-by-backend": (0, 28),
+    # Every model has the second model runner (use_v2_model_runner of config/vllm.py).
+    "second-runner": (0, 29),
+    # The second model runner measures its CUDA graphs before it sizes the pool (worker/gpu/cudagraph_utils.py).
+    "graphs-in-budget": (0, 29),
     # The boot check leaves the pool's null block out (get_kv_cache_configs of v1/core/kv_cache_utils.py).
     "null-block": (0, 29),
     # Pages that divide no larger one are padded whatever the backend (unify_kv_cache_spec_page_size, likewise).

@@ -1,0 +1,219 @@
+"""A plan's context → what the planner asks for → its forecast. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from cockpit.checkpoint.types import Checkpoint
+from cockpit.planner.calibration import Boot, Lesson, lesson_of, nearest
+from cockpit.planner.forecast import forecast, forecast_cpu, unknown
+from cockpit.planner.forecast_inputs import DEFAULT_UTILIZATION, CardMemory, MemorySettings
+from cockpit.planner.forecast_types import Forecast, Part
+from cockpit.planner.types import KvSettings
+from cockpit.planner.versions import NEWEST
+from cockpit.planner.weights import rank_weights
+from cockpit.rig.types import Gpu
+from cockpit.rules.context import Context
+from cockpit.units import GIB
+
+_UNSEEN_BYTES, _UNSEEN_ERROR = round(0.45 * GIB), round(0.2 * GIB)
+"""CUDA sees so much less of a card than NVML counts, where the driver does not say: 0.43 to 0.6 GiB."""
+_WSL_BYTES, _WSL_ERROR = round(1.3 * GIB), round(0.4 * GIB)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?)(?:([kKmMgGtT])i?[bB]?)?")
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_OTHER_SHARES = {
+    "pipeline-parallel-size": "the stages of a pipeline",
+    "cpu-offload-gb": "weights that are moved to the host's memory",
+    "decode-context-parallel-size": "a context that is shared by ranks",
+    "prefill-context-parallel-size": "a context that is shared by ranks",
+}
+"""Flags whose effect on a card's memory is not modelled."""
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """What a forecast is about, beside the toggles: none of it changes while a card is open."""
+
+    checkpoint: Checkpoint | None
+    """As its files say, or as the model's shape and the slug's own words imply."""
+    declared_bytes: int | None = None
+    """Size of the weights in the slug's own words, where the files are not here."""
+    boots: tuple[Boot, ...] = ()
+    environ: Mapping[str, str] = {}
+
+
+def _size(value: object) -> int | None:
+    """Bytes of a flag's value such as 9000000000 or 9G, as vLLM reads it (human_readable_int); None for nonsense."""
+    match = _SIZE.fullmatch(str(value).strip())
+    return None if match is None else int(float(match[1]) * _UNITS[match[2] or ""])
+
+
+def _whole(value: object) -> int | None:
+    size = _size(value)
+    return size if size is not None and not isinstance(value, bool) and size > 0 else None
+
+
+def _variable(ctx: Context, subject: Subject, name: str) -> str:
+    return ctx.slug.env.get(name, subject.environ.get(name, ""))
+
+
+def _pool_bytes(ctx: Context, subject: Subject) -> int | None:
+    """Size of the KV pool where a flag or the CPU build's variable says it."""
+    flags = ctx.slug.flags
+    given = _whole(flags.get("kv-cache-memory-bytes", flags.get("kv-cache-memory")))
+    if given is not None or ctx.slug.platform != "cpu":
+        return given
+    space = _whole(_variable(ctx, subject, "VLLM_CPU_KVCACHE_SPACE"))
+    return None if space is None else space * GIB
+
+
+def seen_by_cuda(gpu: Gpu, wsl: bool) -> tuple[int, int] | None:
+    """Bytes of a card that CUDA sees, and how far off that may be; None where nobody knows its memory."""
+    if gpu.usable_bytes is not None:
+        return gpu.usable_bytes, 0
+    if gpu.total_bytes is None:
+        return None
+    less, error = (_WSL_BYTES, _WSL_ERROR) if wsl else (_UNSEEN_BYTES, _UNSEEN_ERROR)
+    less = min(less, gpu.total_bytes // 20)
+    return gpu.total_bytes - less, error
+
+
+def _cards(ctx: Context) -> tuple[CardMemory, ...] | str:
+    """The card of each rank, or why they are not known."""
+    by_index = {gpu.index: gpu for gpu in ctx.rig.gpus}
+    parallel = ctx.values.get("tensor_parallel") or 1
+    indices = ctx.gpu_indices[:parallel]
+    if not by_index:
+        return "there is no GPU to fit it to"
+    if missing := [index for index in indices if index not in by_index]:
+        return f"this rig has no GPU {', '.join(map(str, missing))}"
+    if len(indices) < parallel:
+        return f"tensor parallel {parallel} needs {parallel} GPUs, the plan has {len(indices)}"
+    cards = []
+    for index in indices:
+        gpu = by_index[index]
+        seen = seen_by_cuda(gpu, ctx.rig.wsl)
+        if seen is None:
+            return f"how much memory GPU {index} has is not known"
+        measured = ctx.rig.described is None and gpu.used_bytes is not None
+        cards.append(
+            CardMemory(
+                gpu=index,
+                name=gpu.name,
+                total_bytes=seen[0],
+                free_bytes=max(0, seen[0] - (gpu.used_bytes or 0)) if measured else None,
+                error_bytes=seen[1],
+            )
+        )
+    return tuple(cards)
+
+
+def memory_settings(ctx: Context, subject: Subject, cards: tuple[CardMemory, ...]) -> MemorySettings:
+    """The plan's flags as the planner reads them."""
+    values, flags, spec = ctx.values, ctx.slug.flags, ctx.slug.speculative
+    caching, engine = values.get("prefix_caching"), ctx.engine
+    smallest = min(cards, key=lambda card: card.total_bytes, default=None)
+    cpu = ctx.slug.platform == "cpu"
+    kv = KvSettings(
+        max_model_len=values["max_model_len"],
+        tensor_parallel=values.get("tensor_parallel") or 1,
+        kv_cache_dtype=values.get("kv_cache_dtype", "auto"),
+        speculative_tokens=values.get("speculative_tokens") or 0,
+        speculative_method=spec.method if spec else "mtp",
+        prefix_caching=None if caching is None else caching == "on",
+        platform=ctx.slug.platform,
+        engine_version=engine.version if engine is not None else None,
+        capability=None if cpu else min(ctx.capabilities, default=None),
+        cuda_runtime=None if engine is None or engine.cuda is None else engine.cuda[0],
+        max_num_batched_tokens=_whole(flags.get("max-num-batched-tokens")),
+        gpu_total_bytes=None if smallest is None else smallest.total_bytes,
+        gpu_name=None if smallest is None else smallest.name,
+    )
+    text_only = flags.get("language-model-only") is True
+    return MemorySettings(
+        kv=kv,
+        utilization=values.get("gpu_memory_utilization") or DEFAULT_UTILIZATION,
+        max_num_seqs=values.get("max_num_seqs"),
+        eager=values.get("enforce_eager") == "on",
+        vision=values.get("vision") == "on" and not text_only,
+        int8=values.get("int8") == "on",
+        optimization_level=_level(flags.get("optimization-level")),
+        counts_graphs=_variable(ctx, subject, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS") != "0",
+        kv_cache_bytes=_pool_bytes(ctx, subject),
+    )
+
+
+def _level(value: object) -> int:
+    text = str(value).removeprefix("O")
+    return int(text) if text in ("0", "1", "2", "3") else 2
+
+
+def _weights(subject: Subject, settings: MemorySettings) -> Part | None:
+    """Of one rank."""
+    checkpoint = subject.checkpoint
+    if checkpoint is None:
+        return None
+    kv = settings.kv
+    found = rank_weights(
+        checkpoint,
+        tensor_parallel=kv.tensor_parallel,
+        speculative_tokens=kv.speculative_tokens,
+        speculative_method=kv.speculative_method,
+        vision=settings.vision,
+        engine_version=kv.engine_version,
+    )
+    if found is None:
+        return None
+    return Part(bytes=found.bytes, basis=found.basis, error_bytes=found.error_bytes)
+
+
+def identity_of(checkpoint: Checkpoint, source: str) -> str:
+    """What tells one set of weights from another in the records of earlier boots."""
+    size = checkpoint.sizes.total if checkpoint.sizes is not None else 0
+    scheme = checkpoint.quantization.method
+    return f"{source} {checkpoint.architecture} {checkpoint.n_layers} {scheme} {size}"
+
+
+def engine_version(ctx: Context) -> str:
+    """The engine's version, or the newest one that the planner follows."""
+    return ctx.engine.version if ctx.engine is not None else f"{NEWEST[0]}.{NEWEST[1]}"
+
+
+def _lesson(ctx: Context, subject: Subject, settings: MemorySettings, weights: Part | None) -> Lesson | None:
+    checkpoint, name = subject.checkpoint, settings.kv.gpu_name
+    if checkpoint is None or name is None or not subject.boots:
+        return None
+    identity = identity_of(checkpoint, source_of(ctx))
+    boot = nearest(subject.boots, identity, engine_version(ctx), name, settings)
+    return None if boot is None else lesson_of(boot, checkpoint, settings, weights)
+
+
+def source_of(ctx: Context) -> str:
+    """The repository or folder that the slug names."""
+    return ctx.slug.weights.repo or ctx.slug.weights.path or ctx.slug.name
+
+
+def forecast_of(ctx: Context, subject: Subject) -> Forecast:
+    """Will this plan fit; without the changes that would make it."""
+    checkpoint = subject.checkpoint
+    if checkpoint is None:
+        return unknown("the checkpoint's files are not on this machine")
+    for flag, what in _OTHER_SHARES.items():
+        if ctx.slug.flags.get(flag, 1) not in (1, 0, "1", "0"):
+            return unknown(f"how {what} share the memory is not known here (--{flag})")
+    if ctx.slug.platform == "cpu":
+        return forecast_cpu(checkpoint, memory_settings(ctx, subject, ()))
+    cards = _cards(ctx)
+    if isinstance(cards, str):
+        return unknown(cards)
+    settings = memory_settings(ctx, subject, cards)
+    weights = _weights(subject, settings)
+    return forecast(checkpoint, settings, cards, weights, _lesson(ctx, subject, settings, weights))
+
+
+def with_values(ctx: Context, **changed: Any) -> Context:
+    """The same plan with other values of some toggles."""
+    return msgspec.structs.replace(ctx, values={**ctx.values, **changed})

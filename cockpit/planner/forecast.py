@@ -1,0 +1,185 @@
+"""Checkpoint, flags and cards → how each GPU's memory will be used, and whether one request at full context fits.
+
+Mirrors ``determine_available_memory`` of vllm/v1/worker/gpu_worker.py and ``request_memory`` of v1/worker/utils.py:
+KV = ⌈utilization · total⌉ − weights and what is not PyTorch's − peak of profiling − CUDA graphs where the version
+counts them. The pool that comes of it is exact; its bytes are as good as their parts.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from cockpit.checkpoint.types import Checkpoint
+from cockpit.planner import runtime
+from cockpit.planner.calibration import Lesson
+from cockpit.planner.families import kv_model
+from cockpit.planner.forecast_inputs import CardMemory, MemorySettings
+from cockpit.planner.forecast_types import Basis, Fits, Forecast, GpuForecast, Part
+from cockpit.planner.kv import forecast_layout, largest_length
+from cockpit.planner.layout import kv_layout
+from cockpit.planner.types import KvForecast, KvLayout, KvUnknown
+from cockpit.units import gib, percent, tokens
+
+TIGHT_FRACTION = 0.02
+"""Less headroom than that is worth a word."""
+_ORDER: tuple[Basis, ...] = ("measured", "headers", "config", "declared", "estimated")
+_NOTHING = Part(bytes=0, basis="measured")
+
+
+def unknown(reason: str) -> Forecast:
+    """There is no forecast, and this is why."""
+    return Forecast(fits="unknown", reason=reason)
+
+
+def weakest(parts: tuple[Part, ...]) -> Basis:
+    """The basis of the part that is known worst."""
+    return max((part.basis for part in parts), key=_ORDER.index)
+
+
+def _gpu(
+    card: CardMemory, checkpoint: Checkpoint, settings: MemorySettings, weights: Part, lesson: Lesson | None
+) -> GpuForecast:
+    """One card's budget and its parts."""
+    activation, graphs = runtime.activation(checkpoint, settings), runtime.graphs(checkpoint, settings)
+    overhead = runtime.overhead(settings)
+    if lesson is not None:
+        weights = lesson.weights or weights
+        activation = lesson.activation.applied(activation)
+        graphs = lesson.graphs.applied(graphs)
+        overhead = lesson.overhead.applied(overhead)
+    budget = math.ceil(settings.utilization * card.total_bytes)
+    counted: tuple[Part, ...] = (weights, activation, overhead)
+    if runtime.graphs_off_the_pool(checkpoint, settings):
+        counted = (*counted, graphs)
+    left = budget - sum(part.bytes for part in counted)
+    error = sum(part.error_bytes for part in counted) + math.ceil(card.error_bytes * settings.utilization)
+    kv = Part(bytes=left, basis=weakest(counted), error_bytes=error)
+    if settings.kv_cache_bytes is not None:
+        kv = Part(bytes=settings.kv_cache_bytes, basis="config")
+    return GpuForecast(
+        gpu=card.gpu,
+        name=card.name,
+        total_bytes=card.total_bytes,
+        free_bytes=card.free_bytes,
+        budget_bytes=budget,
+        weights=weights,
+        activation=activation,
+        graphs=graphs,
+        overhead=overhead,
+        kv=kv,
+    )
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    fits: Fits
+    reason: str | None = None
+
+
+def _crowded(gpus: tuple[GpuForecast, ...], settings: MemorySettings) -> str | None:
+    """Why a card has too little free, as vLLM would say at its start (request_memory); None where all have."""
+    for gpu in gpus:
+        given = settings.kv_cache_bytes
+        wanted = gpu.budget_bytes
+        if given is not None:
+            wanted = given + gpu.weights.bytes + gpu.activation.bytes + gpu.graphs.bytes + gpu.overhead.bytes
+        free = gpu.total_bytes if gpu.free_bytes is None else gpu.free_bytes
+        if wanted > free:
+            what = "the plan takes" if given is not None else "vLLM asks for"
+            return f"{what} {gib(wanted, 2)} GiB of GPU {gpu.gpu}, which has {gib(free, 2)} GiB free"
+    return None
+
+
+def _verdict(kv: KvForecast, pool: Part, layout: KvLayout, length: int) -> _Verdict:
+    """Whether one request fits the pool, whatever of its error band comes true."""
+    need = f"one request of {tokens(length)} tokens needs {gib(kv.bytes_needed, 2)} GiB of KV cache"
+    left = f"{gib(max(0, pool.bytes), 2)} GiB a GPU are left"
+    if kv.bytes_needed > pool.bytes + pool.error_bytes:
+        return _Verdict("no", f"{need}, and {left}" if pool.bytes > 0 else f"{need}, and nothing is left for it")
+    if not kv.fits:
+        return _Verdict("tight", f"{need}, and {left}, give or take {gib(pool.error_bytes, 2)}")
+    spare = kv.capacity_tokens - length
+    if spare < TIGHT_FRACTION * length:
+        return _Verdict("tight", f"the pool has {tokens(spare)} tokens ({percent(spare / length, 1)}) to spare")
+    worst = forecast_layout(layout, length, pool.bytes - pool.error_bytes)
+    if not worst.fits:
+        return _Verdict("tight", f"{left}, give or take {gib(pool.error_bytes, 2)}: at worst that is too little")
+    return _Verdict("yes")
+
+
+def _layout(checkpoint: Checkpoint, settings: MemorySettings) -> KvLayout | KvUnknown:
+    model = kv_model(checkpoint)
+    return model if isinstance(model, KvUnknown) else kv_layout(model, settings.kv)
+
+
+def forecast_cpu(checkpoint: Checkpoint, settings: MemorySettings) -> Forecast:
+    """On the CPU build the pool is as large as it is told to be."""
+    layout = _layout(checkpoint, settings)
+    if isinstance(layout, KvUnknown):
+        return unknown(layout.reason)
+    if settings.kv_cache_bytes is None:
+        return unknown("without VLLM_CPU_KVCACHE_SPACE the pool is what the host has left")
+    pool = Part(bytes=settings.kv_cache_bytes, basis="config")
+    return _result((), layout, pool, checkpoint, settings, None)
+
+
+def _result(
+    gpus: tuple[GpuForecast, ...],
+    layout: KvLayout,
+    pool: Part,
+    checkpoint: Checkpoint,
+    settings: MemorySettings,
+    lesson: Lesson | None,
+) -> Forecast:
+    length = settings.kv.max_model_len
+    kv = forecast_layout(layout, length, pool.bytes)
+    verdict = _verdict(kv, pool, layout, length)
+    crowded = _crowded(gpus, settings)
+    if crowded is not None and verdict.fits != "no":
+        verdict = _Verdict("no", crowded)
+    return Forecast(
+        fits=verdict.fits,
+        reason=verdict.reason,
+        per_gpu=gpus,
+        kv=kv,
+        headroom_tokens=kv.capacity_tokens - length,
+        headroom_fraction=(kv.capacity_tokens - length) / length,
+        largest_max_model_len=largest_length(layout, pool.bytes, checkpoint.max_model_len or length),
+        missing_bytes=max(0, kv.bytes_needed - pool.bytes),
+        error_bytes=pool.error_bytes,
+        basis=pool.basis,
+        learned_from=None if lesson is None else lesson.learned_from,
+    )
+
+
+def forecast(
+    checkpoint: Checkpoint,
+    settings: MemorySettings,
+    cards: tuple[CardMemory, ...],
+    weights: Part | None,
+    lesson: Lesson | None = None,
+) -> Forecast:
+    """Will it fit ``cards``, one rank on each. ``weights`` are those of one rank, None for unknown.
+
+    ``lesson`` is what an earlier boot measured. The changes that would make it fit are left to
+    `cockpit.launch.changes`, which knows the toggles.
+    """
+    layout = _layout(checkpoint, settings)
+    if isinstance(layout, KvUnknown):
+        return unknown(layout.reason)
+    if not cards:
+        return unknown("there is no GPU to fit it to")
+    if weights is None and (lesson is None or lesson.weights is None):
+        return unknown("how much memory its weights take is not known")
+    gpus = tuple(_gpu(card, checkpoint, settings, weights or _NOTHING, lesson) for card in cards)
+    smallest = min(gpus, key=lambda gpu: gpu.kv.bytes)
+    shown = tuple(_without_negative(gpu) for gpu in gpus)
+    return _result(shown, layout, smallest.kv, checkpoint, settings, lesson)
+
+
+def _without_negative(gpu: GpuForecast) -> GpuForecast:
+    """A pool that is not there has no bytes; how much is missing stands elsewhere."""
+    if gpu.kv.bytes >= 0:
+        return gpu
+    return msgspec.structs.replace(gpu, kv=msgspec.structs.replace(gpu.kv, bytes=0))
