@@ -46,9 +46,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     def model_source(self) -> str:
         """What ``vllm serve`` is given: the repository, or the checkpoint folder as an absolute path."""
         weights = self.slug.weights
-        if weights.repo is not None:
-            return weights.repo
-        return str((self.file.parent / Path(weights.path or ".").expanduser()).resolve())
+        return weights.repo if weights.repo is not None else str(self._beside(weights.path or "."))
+
+    @property
+    def architecture_file(self) -> Path | None:
+        """The config.json with the model's dimensions that the slug names; None when it names none."""
+        named = self.slug.weights.architecture
+        return None if named is None else self._beside(named)
+
+    def _beside(self, path: str) -> Path:
+        return (self.file.parent / Path(path).expanduser()).resolve()
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +132,17 @@ def _semantic_error(slug: Slug) -> tuple[tuple[str | int, ...], str] | None:
     return None
 
 
+def _missing_architecture(slug: Slug, file: Path) -> tuple[tuple[str | int, ...], str] | None:
+    named = slug.weights.architecture
+    if named is None:
+        return None
+    try:
+        there = (file.parent / Path(named).expanduser()).is_file()
+    except (OSError, RuntimeError, ValueError):
+        there = False
+    return None if there else (("weights", "architecture"), f"there is no file {named[:80]!a}")
+
+
 def read_slug(file: Path) -> Slug:
     """Read and check one slug file.
 
@@ -135,7 +153,7 @@ def read_slug(file: Path) -> Slug:
     except FileNotFoundError as error:
         raise CockpitError(f"{file}: cannot be read", "it is gone", "Run the command again.") from error
     slug, lines = decode(text, Slug, str(file))
-    wrong = _semantic_error(slug)
+    wrong = _semantic_error(slug) or _missing_architecture(slug, file)
     if wrong is not None:
         path, message = wrong
         raise CockpitError(

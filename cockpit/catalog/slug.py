@@ -57,6 +57,9 @@ class Weights(Struct, frozen=True, kw_only=True):
     bits_per_weight: Annotated[float, Meta(gt=0, le=64)] | None = None
     native_max_model_len: PositiveInt | None = None
     """The longest context in tokens that the model was made for."""
+    architecture: str | None = None
+    """A config.json with the model's dimensions, for forecasts before its files are here; a relative path starts at
+    the slug file's folder. Quantization in it does not count."""
 
     @property
     def size_bytes(self) -> int | None:

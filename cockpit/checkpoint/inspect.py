@@ -65,6 +65,20 @@ def _described(source: str, folder: Path | None, shape: Shape, declaration: Decl
     )
 
 
+def described(config: Path, declaration: Declaration, *, mtp: bool, vision: bool) -> Checkpoint:
+    """A checkpoint of the dimensions in ``config`` whose modules are stored as ``declaration`` says.
+
+    ``mtp`` and ``vision`` tell whether it has an MTP head and a vision tower, where the architecture provides them.
+    Raises CockpitError when the file is not a model's config.json.
+    """
+    shape = read_shape(Keys(read_json(config), str(config)))
+    if not mtp:
+        shape = msgspec.structs.replace(shape, mtp_layers=0)
+    if not vision:
+        shape = msgspec.structs.replace(shape, has_vision=False, vision=None)
+    return _described(str(config), None, shape, declaration)
+
+
 def _mtp_layers(tensors: dict[str, Tensor], shape: Shape, mtp_bytes: int) -> int:
     """Layers of the MTP head that the files hold: quantizers may leave it out, and some configs do not tell of it."""
     found = {int(match.group(1)) for name in tensors if (match := _MTP_LAYER.search(name))}
