@@ -37,7 +37,8 @@ def engine_json(engine: Engine) -> dict[str, Any]:
         "kv_cache_dtypes": engine.kv_cache_dtypes,
         "min_capabilities": engine.min_capabilities,
         "source": engine.source,
-        "overlays": {},
+        "overlays": {name: overlay.state for name, overlay in engine.overlays.items()},
+        "overlay_reasons": {name: overlay.reason for name, overlay in engine.overlays.items()},
     }
 
 

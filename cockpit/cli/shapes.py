@@ -108,6 +108,7 @@ def plan_json(plan: LaunchPlan) -> dict[str, Any]:
         "url": plan.url,
         "gpus": plan.gpus,
         "engine": plan.engine or None,
+        "overlays": plan.overlays,
         "values": plan.values,
         "command": shell_command(plan),
         "findings": [finding_json(finding) for finding in plan.findings],

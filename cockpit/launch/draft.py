@@ -41,6 +41,10 @@ class Draft:
         if name not in self._env and name not in caller:
             self._env[name] = value
 
+    def value(self, name: str, caller: dict[str, str]) -> str | None:
+        """What the server would see of a variable so far; None when it is not set."""
+        return self._env[name] if name in self._env else caller.get(name)
+
     def words(self) -> list[str]:
         """The flags as argv words. A value that begins with a dash is joined by ``=``, as argparse wants it."""
         result: list[str] = []

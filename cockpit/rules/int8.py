@@ -9,6 +9,7 @@ from cockpit.catalog.slug import Weights
 from cockpit.checkpoint.types import Checkpoint, Quantization, WeightScheme
 from cockpit.rules.context import Context
 from cockpit.rules.finding import OFFERED, ToggleState
+from cockpit.rules.overlays import AUTOROUND_INT8, overlay_state
 
 SWITCH = "VLLM_MARLIN_INPUT_DTYPE"
 _GROUPS = (32, 64, 128)
@@ -203,13 +204,19 @@ def _rig_state(ctx: Context) -> ToggleState:
 
 
 def _engine_state(ctx: Context) -> ToggleState:
-    engine = ctx.engine
-    if engine is None or engine.autoround_int8 is not False:
+    """Stock vLLM drops the switch; where it does, the overlay must fit it."""
+    engine, overlay = ctx.engine, overlay_state(ctx, AUTOROUND_INT8)
+    if engine is None or (overlay is None and engine.autoround_int8 is not False):
         return OFFERED
+    if overlay is not None and overlay.state != "unsupported":
+        return OFFERED
+    reason = f"vLLM {engine.version} drops the switch on AutoRound weights (vllm#48904)"
     return ToggleState(
         state="blocked",
-        reason=f"vLLM {engine.version} drops the switch on AutoRound weights (vllm#48904)",
-        fix="Use a vLLM that carries the fix.",
+        reason=reason
+        if overlay is None
+        else f"{reason}, and the overlay that cures it does not fit: {overlay.reason}",
+        fix="Use a vLLM that carries the fix, or one that the overlay fits.",
         level="rig",
     )
 

@@ -9,6 +9,7 @@ from cockpit.rules import capability, parallel, weights
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
 from cockpit.rules.host import HOST_RULES
+from cockpit.rules.overlays import AUTOROUND_INT8, overlay_finding, overlay_state
 from cockpit.rules.toggles import toggle_state
 
 
@@ -134,6 +135,10 @@ def _int8(ctx: Context) -> Iterator[Finding]:
             message="without CUDA graphs int8 activations slow decode down (measured 0.46x on an H200)",
             fix="Set enforce_eager=off.",
         )
+    overlay = overlay_state(ctx, AUTOROUND_INT8)
+    if overlay is not None and overlay.state == "available":
+        yield overlay_finding(ctx, AUTOROUND_INT8, "int8", "int8-overlay", _int8_fault(ctx))
+        return
     yield Finding(
         rule="int8-stock-engine",
         severity="warn",

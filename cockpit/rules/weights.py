@@ -9,6 +9,7 @@ from cockpit.checkpoint.types import WeightScheme
 from cockpit.rules.context import Context
 from cockpit.rules.declared import bits_text, disagreement
 from cockpit.rules.finding import Finding, Level
+from cockpit.rules.overlays import QUANTIZED_EMBEDDING, needs_embedding_overlay, overlay_finding, overlay_state
 
 _HUMMING_BITS = (2, 3, 5, 6, 7)
 """Widths that no other WNA16 kernel takes."""
@@ -113,22 +114,22 @@ def embeddings(ctx: Context) -> Iterator[Finding]:
             "Use a checkpoint whose embeddings are 8-bit or not quantized.",
         )
         return
-    architecture = "" if checkpoint is None else checkpoint.architecture
-    concerned = checkpoint is None or architecture.startswith("Qwen3_5")
+    if needs_embedding_overlay(ctx):
+        yield _embedding_overlay(ctx)
+
+
+def _embedding_overlay(ctx: Context) -> Finding:
     engine = ctx.engine
-    if not concerned or (engine is not None and engine.quantized_embedding):
-        return
+    fault = "stock vLLM builds the embedding of Qwen3.5-class models without its quantization (vllm#54304)"
     known = engine is not None and engine.quantized_embedding is False and engine.platform == "cuda"
-    message = "stock vLLM builds the embedding of Qwen3.5-class models without its quantization (vllm#54304)"
-    if known and engine is not None:
-        yield _block(
+    if engine is not None and known and overlay_state(ctx, QUANTIZED_EMBEDDING) is None:
+        return _block(
             "embedding-overlay",
-            f"{message}, and {engine.id} is stock there: the boot would die on embed_tokens.weight_packed",
+            f"{fault}, and {engine.id} is stock there: the boot would die on embed_tokens.weight_packed",
             "Use a vLLM that carries the fix.",
             on_rig=True,
         )
-    else:
-        yield _warn("embedding-overlay", message, "Use a vLLM that carries the fix.")
+    return overlay_finding(ctx, QUANTIZED_EMBEDDING, "weights", "embedding-overlay", fault)
 
 
 def plain_targets(ctx: Context) -> Iterator[Finding]:

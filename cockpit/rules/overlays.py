@@ -1,0 +1,50 @@
+"""Which overlays a plan needs: patches of a stock vLLM that the cockpit brings along, each for one of its faults."""
+
+from __future__ import annotations
+
+from cockpit.rig.types import OverlayState
+from cockpit.rules.context import Context
+from cockpit.rules.finding import Finding, Level, Severity
+
+AUTOROUND_INT8 = "autoround-int8"
+QUANTIZED_EMBEDDING = "quantized-embedding"
+
+
+def overlay_state(ctx: Context, overlay: str) -> OverlayState | None:
+    """Whether the overlay fits the plan's vLLM; None while that is not known."""
+    return None if ctx.engine is None else ctx.engine.overlays.get(overlay)
+
+
+def packed_embedding_bits(ctx: Context) -> int | None:
+    """Width of a quantized embed_tokens that Qwen3.5's code has to read; None when there is none."""
+    checkpoint = ctx.checkpoint
+    bits = ctx.slug.weights.embedding_bits if checkpoint is None else checkpoint.quantization.embed_tokens_bits
+    concerned = checkpoint is None or checkpoint.architecture.startswith("Qwen3_5")
+    return bits if concerned and bits is not None and bits < 16 else None
+
+
+def needs_embedding_overlay(ctx: Context) -> bool:
+    """Whether a packed embedding meets a vLLM that, as far as is known, does not read it."""
+    stock = ctx.engine is None or not ctx.engine.quantized_embedding
+    return ctx.slug.platform == "cuda" and packed_embedding_bits(ctx) is not None and stock
+
+
+def needs_int8_overlay(ctx: Context) -> bool:
+    """Whether int8 activations that are on meet a vLLM that, as far as is known, drops the switch."""
+    stock = ctx.engine is None or not ctx.engine.autoround_int8
+    return ctx.slug.platform == "cuda" and stock
+
+
+def overlay_finding(ctx: Context, overlay: str, subject: str, rule: str, fault: str) -> Finding:
+    """One finding about an overlay that a plan needs: that it fits, that it does not, or that nobody knows."""
+    state = overlay_state(ctx, overlay)
+    severity: Severity = "warn"
+    level: Level = "checkpoint"
+    message, fix = fault, "Use a vLLM that carries the fix, or one that the overlay fits: `cockpit engines --json`."
+    if state is not None and state.state == "available":
+        severity, fix = "note", "Nothing is to be done: it is loaded with the server."
+        message = f"needs overlay ✓ {overlay} fits {state.reason}: {fault}"
+    elif state is not None:
+        severity, level = "block", "rig"
+        message = f"{fault}, and the overlay {overlay} does not fit: {state.reason}"
+    return Finding(rule=rule, severity=severity, subject=subject, message=message, fix=fix, level=level)
