@@ -129,11 +129,13 @@ def figure_lines(frame: Frame) -> list[str]:
     if frame.speculative is not None:
         lines.append(f"draft     {text.draft(frame.speculative)}")
     for gpu in frame.gpus:
+        at_most = "at most " if gpu.share_basis == "exclusion" else ""
         lines.append(
             f"GPU{gpu.index}      {units.gib(gpu.used_bytes)} of {units.gib(gpu.total_bytes)} GiB, "
-            f"this {units.gib(gpu.instance_bytes)}, {units.percent(gpu.utilization_fraction)}"
+            f"this {at_most}{units.gib(gpu.instance_bytes)}, {units.percent(gpu.utilization_fraction)}"
+            + (f", held down: {', '.join(gpu.throttle)}" if gpu.throttle else "")
         )
-    if frame.gpu_problem and not frame.gpus:
+    if frame.gpu_problem:
         lines.append(f"GPU       {frame.gpu_problem}")
     if frame.host is not None and not frame.gpus:
         lines.append(

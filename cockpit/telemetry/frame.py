@@ -104,6 +104,14 @@ class Int8(Frozen, frozen=True, kw_only=True):
     proof: str | None = None
 
 
+class GpuHolder(Frozen, frozen=True, kw_only=True):
+    """Somebody else's process that holds memory of a GPU."""
+
+    pid: int
+    name: str
+    used_bytes: int | None = None
+
+
 class GpuReading(Frozen, frozen=True, kw_only=True):
     """One GPU at one moment."""
 
@@ -112,12 +120,33 @@ class GpuReading(Frozen, frozen=True, kw_only=True):
     name: str
     total_bytes: int | None = None
     used_bytes: int | None = None
+    free_bytes: int | None = None
     instance_bytes: int | None = None
     """Held by the instance's own processes."""
+    share_basis: ShareBasis | None = None
+    """``exclusion``: pids are hidden here, so the instance's share is what nobody else is seen to hold, at most."""
+    others: tuple[GpuHolder, ...] = ()
+    """Other processes, largest first, as far as NVML names them."""
     utilization_fraction: float | None = None
+    memory_utilization_fraction: float | None = None
+    """Share of the time in which memory was read or written: near 1, bandwidth is the limit."""
     power_watts: float | None = None
     power_limit_watts: float | None = None
     temperature_celsius: int | None = None
+    throttle: tuple[str, ...] = ()
+    """Why the clocks are held down, e.g. ``power cap``; empty when they are not, or NVML does not say."""
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    pcie_receive_bytes_per_second: float | None = None
+    pcie_transmit_bytes_per_second: float | None = None
+    nvlinks: int | None = None
+    """NVLinks that are up; 0 for none, None where NVML does not say."""
+    mig: bool = False
+    """Split by MIG: NVML gives no utilization then."""
+    unified_memory: bool = False
+    """The GPU has no memory of its own: bytes are those of the host's."""
+    lost: bool = False
+    """It has fallen off the bus: nothing of it can be read until a reboot."""
 
 
 class HostReading(Frozen, frozen=True, kw_only=True):
@@ -127,6 +156,8 @@ class HostReading(Frozen, frozen=True, kw_only=True):
     memory_used_bytes: int
     instance_bytes: int | None = None
     """Resident memory of the instance's processes: PSS, which counts shared pages once, or RSS."""
+    cores: int | None = None
+    """Logical ones that this process may run on."""
     cpu_fraction: float | None = None
     """All cores, 0 to 1."""
     instance_cpu_cores: float | None = None
@@ -177,6 +208,8 @@ class Frame(Frozen, frozen=True, kw_only=True):
     totals: Totals = Totals()
     gpus: tuple[GpuReading, ...] = ()
     gpu_problem: str | None = None
+    gpu_age_seconds: float | None = None
+    """Age of the GPU figures: NVML is asked aside, and one that hangs keeps nobody waiting."""
     host: HostReading | None = None
     sources: tuple[Source, ...] = ()
     """One a group of figures that is known."""

@@ -1,17 +1,17 @@
-"""GPU readings through NVML: every call on its own, so that one figure that is missing costs no other."""
+"""GPU readings through NVML, one tick after another."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
+import psutil
 
-from cockpit.rig.gpus import memory_of
 from cockpit.telemetry.frame import GpuReading
-
-T = TypeVar("T")
+from cockpit.telemetry.gpu_shares import Share, name_of, shares
+from cockpit.telemetry.nvml import LOST, NOT_SUPPORTED, Device, Memory, merged, start_problem
 
 
 class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,38 +21,59 @@ class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
+class _Fixed(msgspec.Struct, frozen=True, kw_only=True):
+    """What does not change while a driver is loaded, asked once."""
+
+    uuid: str
+    name: str
+    nvlinks: int | None
+    slices: tuple[Device, ...] | None
+
+
 class GpuReader:
     """Reads GPUs once a tick; NVML is loaded and initialised at the first reading.
 
-    ``indices`` limits the reading to some GPUs (all by default); ``nvml`` replaces the pynvml module in tests.
-    Not safe for use by two threads at once.
+    ``indices`` limits the reading to some GPUs, the instance's own (all by default); ``nvml`` replaces the pynvml
+    module in tests, and ``name_of`` says what process a pid is. Not safe for use by two threads at once.
     """
 
-    def __init__(self, indices: Sequence[int] | None = None, nvml: Any = None) -> None:
+    def __init__(
+        self,
+        indices: Sequence[int] | None = None,
+        nvml: Any = None,
+        name_of: Callable[[int], str | None] = name_of,
+    ) -> None:
+        self._name_of = name_of
         self._indices = None if indices is None else tuple(indices)
         self._nvml = nvml
-        self._handles: dict[int, Any] | None = None
-        self._identities: dict[int, tuple[str, str]] = {}
+        self._devices: dict[int, Device] | None = None
+        self._fixed: dict[int, _Fixed] = {}
+        self._traffic: dict[int, tuple[float | None, float | None]] = {}
         self._problem: str | None = None
+        self._turn = 0
 
     def read(self, pids: Collection[int] | None = None) -> GpuSample:
         """Every GPU now; ``pids`` are the instance's processes, None when they cannot be known."""
-        if self._handles is None and self._problem is None:
+        if self._devices is None and self._problem is None:
             self._start()
-        if not self._handles:
+        if not self._devices:
             return GpuSample(problem=self._problem)
-        held = {index: self._memory_by_pid(handle) for index, handle in self._handles.items()}
-        shares = _instance_bytes(held, frozenset(pids or ()))
-        gpus = tuple(self._reading(index, handle, shares[index]) for index, handle in self._handles.items())
-        lost = [str(gpu.index) for gpu in gpus if gpu.total_bytes is None and gpu.utilization_fraction is None]
-        problem = f"GPU {', '.join(lost)} does not answer NVML." if lost else self._problem
-        return GpuSample(gpus=gpus, problem=problem)
+        self._read_traffic(self._devices)
+        memory = {index: _memory(device) for index, device in self._devices.items()}
+        used = {index: None if one[0] is None else one[0].used for index, one in memory.items()}
+        held = {index: self._held(index, device) for index, device in self._devices.items()}
+        assigned = self._indices is not None or len(self._devices) == 1
+        parts = shares(held, used, frozenset(pids or ()), assigned, self._name_of)
+        gpus = tuple(
+            self._reading(index, device, *memory[index], parts[index]) for index, device in self._devices.items()
+        )
+        return GpuSample(gpus=gpus, problem=_silent_ones(gpus) or self._problem)
 
     def close(self) -> None:
         """Shut NVML down; a later reading starts it again."""
-        if self._handles is not None:
-            self._ask(self._nvml.nvmlShutdown)
-        self._handles = None
+        if self._devices is not None:
+            Device(self._nvml).ask("nvmlShutdown")
+        self._devices = None
 
     def _start(self) -> None:
         """Initialise NVML and find the handles, or note why that failed; it is not tried again every second."""
@@ -61,85 +82,93 @@ class GpuReader:
         try:
             self._nvml.nvmlInit()
         except self._nvml.NVMLError as error:
-            self._problem = f"no NVIDIA driver: {str(error).rstrip('.')}."
+            self._problem = start_problem(error)
             return
-        count = self._ask(self._nvml.nvmlDeviceGetCount) or 0
+        whole = Device(self._nvml)
+        count = whole.ask("nvmlDeviceGetCount") or 0
         wanted = range(count) if self._indices is None else self._indices
-        handles = {index: self._ask(self._nvml.nvmlDeviceGetHandleByIndex, index) for index in wanted}
-        self._handles = {index: handle for index, handle in handles.items() if handle is not None}
+        handles = {index: whole.ask("nvmlDeviceGetHandleByIndex", index) for index in wanted}
+        self._devices = {index: Device(self._nvml, one) for index, one in handles.items() if one is not None}
         missing = [str(index) for index, handle in handles.items() if handle is None]
         if missing:
             self._problem = f"The NVIDIA driver has no GPU {', '.join(missing)}."
         elif not handles:
             self._problem = "The NVIDIA driver reports no GPU."
 
-    def _ask(self, call: Callable[..., T], *arguments: Any) -> T | None:
-        """One guarded NVML call; None when this GPU, driver or container does not answer it."""
-        try:
-            return call(*arguments)
-        except self._nvml.NVMLError:
-            return None
+    def _read_traffic(self, devices: dict[int, Device]) -> None:
+        """PCIe traffic of one GPU a tick: NVML measures it for 20 ms in each direction while it is asked."""
+        index = list(devices)[self._turn % len(devices)]
+        self._turn += 1
+        kilobytes = [devices[index].ask("nvmlDeviceGetPcieThroughput", way) for way in (0, 1)]
+        sent, received = (None if value is None else value * 1000.0 for value in kilobytes)
+        self._traffic[index] = (sent, received)
 
-    def _reading(self, index: int, handle: Any, instance_bytes: int | None) -> GpuReading:
-        nvml = self._nvml
-        uuid, name = self._identity(index, handle)
-        memory = memory_of(nvml, handle)
-        rates = self._ask(nvml.nvmlDeviceGetUtilizationRates, handle)
-        power = self._ask(nvml.nvmlDeviceGetPowerUsage, handle)
-        limit = self._ask(nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+    def _held(self, index: int, device: Device) -> dict[int, int | None] | None:
+        slices = self._fixed_of(index, device).slices
+        return device.holders() if slices is None else merged(part.holders() for part in slices)
+
+    def _fixed_of(self, index: int, device: Device) -> _Fixed:
+        if index in self._fixed:
+            return self._fixed[index]
+        uuid, name, slices = device.text("nvmlDeviceGetUUID"), device.text("nvmlDeviceGetName"), device.slices()
+        fixed = _Fixed(
+            uuid=uuid,
+            name=name or f"GPU {index}",
+            nvlinks=device.nvlinks(),
+            slices=None if slices is None else tuple(slices),
+        )
+        if uuid and name:
+            self._fixed[index] = fixed
+        return fixed
+
+    def _reading(self, index: int, device: Device, memory: Memory | None, unified: bool, share: Share) -> GpuReading:
+        fixed = self._fixed_of(index, device)
+        rates = device.ask("nvmlDeviceGetUtilizationRates")
+        power = device.ask("nvmlDeviceGetPowerUsage")
+        limit = device.ask("nvmlDeviceGetEnforcedPowerLimit")
+        temperature = device.ask("nvmlDeviceGetTemperature", 0)  # NVML_TEMPERATURE_GPU
+        lost = device.last_error == LOST
+        sent, received = self._traffic.get(index, (None, None))
         return GpuReading(
             index=index,
-            uuid=uuid,
-            name=name,
-            total_bytes=None if memory is None else memory[0],
-            used_bytes=None if memory is None else memory[1],
-            instance_bytes=instance_bytes,
+            uuid=fixed.uuid,
+            name=fixed.name,
+            total_bytes=None if memory is None else memory.total,
+            used_bytes=None if memory is None else memory.used,
+            free_bytes=None if memory is None else memory.free,
+            instance_bytes=share.instance_bytes,
+            share_basis=share.basis,
+            others=share.others,
             utilization_fraction=None if rates is None else rates.gpu / 100,
+            memory_utilization_fraction=None if rates is None else rates.memory / 100,
             power_watts=None if power is None else power / 1000,
             power_limit_watts=None if limit is None else limit / 1000,
-            temperature_celsius=self._ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
+            temperature_celsius=temperature,
+            throttle=device.throttle(),
+            pcie_generation=device.ask("nvmlDeviceGetCurrPcieLinkGeneration"),
+            pcie_width=device.ask("nvmlDeviceGetCurrPcieLinkWidth"),
+            pcie_transmit_bytes_per_second=sent,
+            pcie_receive_bytes_per_second=received,
+            nvlinks=fixed.nvlinks,
+            mig=fixed.slices is not None,
+            unified_memory=unified,
+            lost=lost,
         )
 
-    def _identity(self, index: int, handle: Any) -> tuple[str, str]:
-        """UUID and name, which do not change, asked once."""
-        if index not in self._identities:
-            uuid = self._ask(self._nvml.nvmlDeviceGetUUID, handle)
-            name = self._ask(self._nvml.nvmlDeviceGetName, handle)
-            if uuid is None or name is None:
-                return _text(uuid), _text(name) or f"GPU {index}"
-            self._identities[index] = (_text(uuid), _text(name))
-        return self._identities[index]
 
-    def _memory_by_pid(self, handle: Any) -> dict[int, int | None] | None:
-        """Bytes by pid on one GPU; None when no list is to be had, a None value when only the size is hidden."""
-        lists = [
-            self._ask(self._nvml.nvmlDeviceGetComputeRunningProcesses, handle),
-            self._ask(self._nvml.nvmlDeviceGetGraphicsRunningProcesses, handle),
-        ]
-        if lists[0] is None and lists[1] is None:
-            return None
-        # A process in both lists holds the same memory in both, so the second entry replaces the first.
-        return {process.pid: process.usedGpuMemory for some in lists for process in some or ()}
+def _memory(device: Device) -> tuple[Memory | None, bool]:
+    """The GPU's memory, and whether that is the host's: one without its own (GB10) does not support the question."""
+    found = device.memory()
+    if found is not None or device.last_error != NOT_SUPPORTED:
+        return found, False
+    host = psutil.virtual_memory()
+    return Memory(total=host.total, used=host.total - host.available, free=host.available), True
 
 
-def _instance_bytes(held: dict[int, dict[int, int | None] | None], pids: frozenset[int]) -> dict[int, int | None]:
-    """The instance's bytes by GPU.
-
-    In a container NVML lists host pids or none at all, and a sum over nothing would read as 0. So a GPU without
-    a process of ours counts as 0 only if NVML shows one of ours on some GPU.
-    """
-    seen_anywhere = any(pids & by_pid.keys() for by_pid in held.values() if by_pid)
-    shares: dict[int, int | None] = {}
-    for index, by_pid in held.items():
-        sizes = [size for pid, size in (by_pid or {}).items() if pid in pids]
-        known = [size for size in sizes if size is not None]
-        hidden = by_pid is None or len(known) < len(sizes) or not seen_anywhere
-        shares[index] = None if hidden else sum(known)
-    return shares
-
-
-def _text(value: str | bytes | None) -> str:
-    """Older bindings give bytes."""
-    if value is None:
-        return ""
-    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value
+def _silent_ones(gpus: Sequence[GpuReading]) -> str | None:
+    """One sentence about GPUs that say nothing; the others stay on the screen."""
+    lost = [str(gpu.index) for gpu in gpus if gpu.lost]
+    if lost:
+        return f"GPU {', '.join(lost)} is lost: `dmesg | grep Xid` says more, and only a reboot brings it back."
+    silent = [str(gpu.index) for gpu in gpus if gpu.total_bytes is None and gpu.utilization_fraction is None]
+    return f"GPU {', '.join(silent)} does not answer NVML." if silent else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection
 
@@ -31,6 +32,7 @@ class HostReader:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         self._cpu: _CpuBaseline | None = None
         self._memory_read_at: float | None = None
         self._memory_of: frozenset[Identity] = frozenset()
@@ -45,6 +47,7 @@ class HostReader:
             memory_total_bytes=memory.total,
             memory_used_bytes=memory.total - memory.available,
             instance_bytes=self._resident(processes),
+            cores=self._cores,
             cpu_fraction=_busy_fraction(before, self._cpu),
             instance_cpu_cores=_busy_cores(before, self._cpu) if processes else None,
         )

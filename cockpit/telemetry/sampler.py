@@ -13,7 +13,8 @@ from cockpit.errors import FailedError
 from cockpit.telemetry.fetch import FetchProblem, fetch, metrics_url, open_client
 from cockpit.telemetry.figures import figures
 from cockpit.telemetry.frame import Frame, Int8, State
-from cockpit.telemetry.gpu import GpuReader, GpuSample
+from cockpit.telemetry.gpu import GpuReader
+from cockpit.telemetry.gpu_poller import AgedSample, GpuPoller
 from cockpit.telemetry.host import HostReader
 from cockpit.telemetry.notes import Figures
 from cockpit.telemetry.pool import LogPool
@@ -63,7 +64,7 @@ class Sampler:
         self._log_pool = log_pool
         self._context_tokens = context_tokens
         self._expects_draft = expects_draft
-        self._gpus = (gpu_reader or GpuReader(gpu_indices)) if read_gpus else None
+        self._gpus = GpuPoller(gpu_reader or GpuReader(gpu_indices), clock) if read_gpus else None
         self._host = HostReader(clock)
         self._clock = clock
         self._client: httpx.Client | None = None
@@ -102,7 +103,7 @@ class Sampler:
             self._scrape(now)
         age = None if self._answered_at is None else max(0.0, now - self._answered_at)
         shown = self._figures(age)
-        gpus = GpuSample() if self._gpus is None else self._gpus.read(pids)
+        gpus = AgedSample() if self._gpus is None else self._gpus.read(pids)
         return Frame(
             at=now,
             state=state,
@@ -119,8 +120,9 @@ class Sampler:
             sleep_state=shown.sleep_state,
             int8=self._int8,
             totals=shown.totals,
-            gpus=gpus.gpus,
-            gpu_problem=gpus.problem,
+            gpus=gpus.sample.gpus,
+            gpu_problem=gpus.sample.problem,
+            gpu_age_seconds=gpus.age_seconds,
             host=self._host.read(pids),
             sources=sources_of(shown, age),
             notes=self._notes(shown, age),

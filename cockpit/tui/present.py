@@ -4,28 +4,13 @@ from __future__ import annotations
 
 from cockpit import units
 from cockpit.telemetry import text
-from cockpit.telemetry.frame import Frame, GpuReading
+from cockpit.telemetry.frame import Frame
 from cockpit.telemetry.history import History, sparkline
-from cockpit.tui.content import Row, Segment
+from cockpit.tui.content import Row
+from cockpit.tui.gauges import LABEL_WIDTH, bar, label
+from cockpit.tui.present_gpu import memory_rows
 
-_LABEL = 9
 STALE_AFTER_SECONDS = 3.0
-
-
-def label(name: str) -> Segment:
-    """A row's name, in a column of its own."""
-    return (f" {name:<{_LABEL}}", "dim")
-
-
-def bar(fraction: float | None, width: int) -> str:
-    """A gauge of ``width`` cells; unknown is an empty one."""
-    if fraction is None:
-        return "·" * width
-    filled = round(max(0.0, min(1.0, fraction)) * width)
-    # Something that is not nothing is never drawn as nothing.
-    if filled == 0 and fraction > 0:
-        return "▏" + "·" * (width - 1)
-    return "█" * filled + "·" * (width - filled)
 
 
 def _spark(history: History, series: str, width: int) -> str:
@@ -36,7 +21,7 @@ def throughput_rows(frame: Frame, history: History, width: int) -> list[Row]:
     """Prefill and decode with two minutes of sparkline."""
     rates = frame.throughput
     value_width = 47 if width < 110 else 60
-    spark_width = max(8, min(60, width - _LABEL - value_width - 2))
+    spark_width = max(8, min(60, width - LABEL_WIDTH - value_width - 2))
     prefill = f"{text.prefill_speed(rates):>7} tok/s {text.prefill_kind(rates)}  "
     cached = f"{units.rate(rates.cached_prefill_tokens_per_second):>7} cached"
     decode = f"{units.rate(rates.decode_tokens_per_second):>7} tok/s"
@@ -106,48 +91,6 @@ def latency_rows(frame: Frame) -> list[Row]:
     draft = frame.speculative
     if draft is not None:
         rows.append([label("draft"), (text.draft(draft), "")])
-    return rows
-
-
-def _gpu_row(gpu: GpuReading, width: int) -> Row:
-    share = None
-    if gpu.used_bytes is not None and gpu.total_bytes:
-        share = gpu.used_bytes / gpu.total_bytes
-    others = None
-    if gpu.used_bytes is not None and gpu.instance_bytes is not None:
-        others = max(0, gpu.used_bytes - gpu.instance_bytes)
-    cap = "" if gpu.power_limit_watts is None else f"/{gpu.power_limit_watts:.0f}"
-    power = units.UNKNOWN if gpu.power_watts is None else f"{gpu.power_watts:.0f}{cap} W"
-    heat = units.UNKNOWN if gpu.temperature_celsius is None else f"{gpu.temperature_celsius} °C"
-    narrow = width < 110
-    gap = " " if narrow else "  "
-    return [
-        label(f"GPU{gpu.index}"),
-        (bar(share, 10 if narrow else 24), "bar"),
-        (f" {units.gib(gpu.used_bytes)}/{units.gib(gpu.total_bytes)} GiB", "bold"),
-        (f"{gap}this {units.gib(gpu.instance_bytes)}{gap}other {units.gib(others)}", ""),
-        (f"{gap}{units.percent(gpu.utilization_fraction)}{gap}{power}{gap}{heat}", ""),
-    ]
-
-
-def memory_rows(frame: Frame, width: int) -> list[Row]:
-    """One line a GPU, or why there is none; the host's memory where no GPU serves."""
-    rows = [_gpu_row(gpu, width) for gpu in frame.gpus]
-    if not frame.gpus and frame.gpu_problem:
-        rows.append([label("GPU"), (frame.gpu_problem, "dim")])
-    host = frame.host
-    if host is not None and not frame.gpus:
-        share = host.memory_used_bytes / host.memory_total_bytes if host.memory_total_bytes else None
-        cores = units.UNKNOWN if host.instance_cpu_cores is None else f"{host.instance_cpu_cores:.1f}"
-        rows.append(
-            [
-                label("host"),
-                (bar(share, 12), "bar"),
-                (f" {units.gib(host.memory_used_bytes)}/{units.gib(host.memory_total_bytes)} GiB", "bold"),
-                (f"  this {units.gib(host.instance_bytes)}  CPU {units.percent(host.cpu_fraction)}", ""),
-                (f"  this {cores} cores", ""),
-            ]
-        )
     return rows
 
 

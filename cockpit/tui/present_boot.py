@@ -13,7 +13,7 @@ from cockpit.supervisor.boot_state import BootStage, BootState
 from cockpit.supervisor.ending import ending, likely_cause
 from cockpit.supervisor.silence import Silence
 from cockpit.tui.content import Row
-from cockpit.tui.present import bar
+from cockpit.tui.gauges import bar
 from cockpit.units import duration
 
 _PREFIX = re.compile(

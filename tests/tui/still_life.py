@@ -22,6 +22,7 @@ from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
 from cockpit.supervisor.spawn import Running
 from cockpit.telemetry.frame import (
     Frame,
+    GpuHolder,
     GpuReading,
     HostReading,
     Int8,
@@ -217,6 +218,16 @@ def gpu_frame(prefill: float = 2498.0, decode: float = 88.7) -> Frame:
             power_watts=301.0 - 5 * index,
             power_limit_watts=370.0,
             temperature_celsius=71 - 3 * index,
+            free_bytes=int(1.6 * GIB),
+            share_basis="processes",
+            others=(GpuHolder(pid=812, name="Xorg", used_bytes=GIB // 2),) if index == 0 else (),
+            memory_utilization_fraction=0.71,
+            throttle=("power cap",) if index == 0 else (),
+            pcie_generation=4,
+            pcie_width=16,
+            pcie_receive_bytes_per_second=1.25e9,
+            pcie_transmit_bytes_per_second=0.4e9,
+            nvlinks=4,
         )
         for index in range(2)
     )
@@ -230,6 +241,7 @@ def gpu_frame(prefill: float = 2498.0, decode: float = 88.7) -> Frame:
             prefill_tokens_per_second=prefill,
             cached_prefill_tokens_per_second=1120.0,
             decode_tokens_per_second=decode,
+            decode_tokens_per_second_per_request=decode / 2,
             prefill_basis="by_source",
         ),
         kv=Kv(capacity_tokens=623_873, max_concurrency=2.38, used_fraction=0.37, used_tokens=230_833),
@@ -238,7 +250,9 @@ def gpu_frame(prefill: float = 2498.0, decode: float = 88.7) -> Frame:
             ttft_seconds=Latency(mean=0.45, p95=0.91), inter_token_seconds=Latency(mean=0.0112, p95=0.013)
         ),
         prefix_cache=PrefixCache(hit_fraction_window=0.6, hit_fraction_lifetime=0.45),
-        speculative=SpeculativeRates(acceptance_length=2.9, acceptance_fraction=0.63),
+        speculative=SpeculativeRates(
+            acceptance_length=2.9, acceptance_fraction=0.63, acceptance_per_position=(0.84, 0.63, 0.43)
+        ),
         int8=Int8(requested=True),
         totals=Totals(
             prompt_computed_tokens=18_204_551,
@@ -268,6 +282,7 @@ def cpu_frame() -> Frame:
             memory_used_bytes=6 * GIB,
             instance_bytes=2 * GIB,
             cpu_fraction=0.12,
+            cores=4,
             instance_cpu_cores=0.4,
         ),
     )

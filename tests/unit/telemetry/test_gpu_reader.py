@@ -1,86 +1,13 @@
-"""GPU readings with an NVML that answers as told; there is no GPU where tests run."""
+"""GPU readings with an NVML that answers as told."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
+import psutil
 import pytest
+from fake_nvml import GIB, Nvml
 
+from cockpit.telemetry.frame import GpuHolder
 from cockpit.telemetry.gpu import GpuReader
-
-GIB = 1024**3
-
-
-class NVMLError(Exception):
-    """Stands for pynvml.NVMLError."""
-
-
-class Nvml:
-    """The part of pynvml that is used; ``fails`` names calls that raise, for all GPUs or for one."""
-
-    NVML_TEMPERATURE_GPU = 0
-    NVMLError = NVMLError
-
-    def __init__(self, processes=(), fails=(), bytes_names=False):
-        self.processes = processes
-        self.fails = set(fails)
-        self.bytes_names = bytes_names
-        self.calls = []
-
-    def _answer(self, name, value, handle=None):
-        self.calls.append(name)
-        if name in self.fails or (name, handle) in self.fails:
-            raise NVMLError(f"{name} is not supported")
-        return value
-
-    def nvmlInit(self):
-        return self._answer("init", None)
-
-    def nvmlShutdown(self):
-        return self._answer("shutdown", None)
-
-    def nvmlDeviceGetCount(self):
-        return self._answer("count", 2)
-
-    def nvmlDeviceGetHandleByIndex(self, index):
-        if index > 1:
-            raise NVMLError("no such device")
-        return self._answer("handle", index, index)
-
-    def nvmlDeviceGetUUID(self, handle):
-        return self._answer("uuid", f"GPU-{handle}", handle)
-
-    def nvmlDeviceGetName(self, handle):
-        return self._answer("name", b"RTX" if self.bytes_names else "RTX", handle)
-
-    nvmlMemory_v2 = 2
-    knows_v2 = True
-
-    def nvmlDeviceGetMemoryInfo(self, handle, version=None):
-        if version is not None and not self.knows_v2:
-            raise NVMLError("function not found")
-        # The first version counts what the driver reserves as used.
-        used = 22 * GIB if version else 22 * GIB + GIB // 2
-        return self._answer("memory", SimpleNamespace(total=24 * GIB, used=used, free=2 * GIB), handle)
-
-    def nvmlDeviceGetUtilizationRates(self, handle):
-        return self._answer("utilization", SimpleNamespace(gpu=98, memory=40), handle)
-
-    def nvmlDeviceGetPowerUsage(self, handle):
-        return self._answer("power", 301_500, handle)
-
-    def nvmlDeviceGetEnforcedPowerLimit(self, handle):
-        return self._answer("limit", 370_000, handle)
-
-    def nvmlDeviceGetTemperature(self, handle, sensor):
-        return self._answer("temperature", 71, handle)
-
-    def nvmlDeviceGetComputeRunningProcesses(self, handle):
-        found = [SimpleNamespace(pid=p, usedGpuMemory=size) for gpu, p, size in self.processes if gpu == handle]
-        return self._answer("compute", found, handle)
-
-    def nvmlDeviceGetGraphicsRunningProcesses(self, handle):
-        return self._answer("graphics", [], handle)
 
 
 def test_memory_that_the_driver_reserves_is_not_used_memory_where_the_driver_can_tell():
@@ -172,3 +99,112 @@ def test_closing_shuts_nvml_down_and_reading_again_starts_it():
     assert nvml.calls[-1] == "shutdown"
     reader.read()
     assert nvml.calls.count("init") == 2
+
+
+def test_links_bandwidth_and_traffic_are_read_where_nvml_gives_them():
+    reader = GpuReader(nvml=Nvml())
+    first, second = reader.read().gpus
+    assert first.memory_utilization_fraction == 0.4
+    assert (first.pcie_generation, first.pcie_width, first.nvlinks) == (4, 16, 3)
+    assert (first.pcie_transmit_bytes_per_second, first.pcie_receive_bytes_per_second) == (2e6, 5e6)
+    # One GPU a tick is asked for its traffic, which takes NVML 40 ms.
+    assert second.pcie_receive_bytes_per_second is None
+    assert reader.read().gpus[1].pcie_receive_bytes_per_second == 5e6
+
+
+@pytest.mark.parametrize(
+    ("bits", "words"),
+    [(0, ()), (1, ()), (4, ("power cap",)), (0x20 | 0x4, ("power cap", "heat")), (0x40, ("heat (hardware)",))],
+)
+def test_clocks_that_are_held_down_say_why(bits, words):
+    nvml = Nvml()
+    nvml.throttle_bits = bits
+    assert GpuReader(nvml=nvml).read().gpus[0].throttle == words
+
+
+@pytest.mark.parametrize("call", ["throttle", "pcie_generation", "pcie_width", "pcie", "nvlink", "mig"])
+def test_what_a_card_has_not_is_unknown_and_costs_nothing_else(call):
+    gpu = GpuReader(nvml=Nvml([(0, 10, GIB)], {call})).read({10}).gpus[0]
+    assert (gpu.instance_bytes, gpu.utilization_fraction, gpu.mig) == (GIB, 0.98, False)
+    assert gpu.throttle == ()
+    if call == "nvlink":
+        assert gpu.nvlinks is None
+
+
+def test_a_binding_without_the_newer_functions_is_read_all_the_same():
+    class Old(Nvml):
+        nvmlDeviceGetCurrentClocksEventReasons = None
+        nvmlDeviceGetCurrPcieLinkWidth = None
+
+        def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):
+            return 0x80
+
+    gpu = GpuReader(nvml=Old()).read().gpus[0]
+    assert gpu.throttle == ("power brake",)
+    assert gpu.pcie_width is None and gpu.utilization_fraction == 0.98
+
+
+def test_others_are_named_largest_first():
+    processes = [(0, 10, 20 * GIB), (0, 7, GIB // 4), (0, 8, GIB), (0, 9, GIB)]
+    gpu = GpuReader(nvml=Nvml(processes), name_of={7: "Xorg", 8: "firefox"}.get).read({10}).gpus[0]
+    assert gpu.instance_bytes == 20 * GIB
+    assert gpu.others == (
+        GpuHolder(pid=8, name="firefox", used_bytes=GIB),
+        GpuHolder(pid=7, name="Xorg", used_bytes=GIB // 4),
+    )
+    assert gpu.share_basis == "processes"
+
+
+@pytest.mark.parametrize("hidden", [[(0, 40_000_001, 21 * GIB)], []])
+def test_on_its_own_gpus_an_instance_whose_pids_are_hidden_holds_what_nobody_else_does(hidden):
+    gpu = GpuReader(indices=[0], nvml=Nvml([*hidden, (0, 7, GIB)]), name_of={7: "Xorg"}.get).read({10}).gpus[0]
+    assert (gpu.instance_bytes, gpu.share_basis) == (21 * GIB, "exclusion")
+
+
+def test_without_an_instance_nothing_is_held_by_exclusion():
+    assert GpuReader(indices=[0], nvml=Nvml([])).read(set()).gpus[0].instance_bytes is None
+
+
+def test_process_lists_that_wsl_does_not_give_lead_to_exclusion():
+    gpu = GpuReader(indices=[0], nvml=Nvml(fails={"compute", "graphics"})).read({10}).gpus[0]
+    assert (gpu.instance_bytes, gpu.share_basis) == (22 * GIB, "exclusion")
+
+
+def test_a_gpu_without_memory_of_its_own_shows_the_hosts():
+    gpu = GpuReader(nvml=Nvml(codes={"memory": 3})).read().gpus[0]
+    assert gpu.unified_memory
+    assert gpu.total_bytes == psutil.virtual_memory().total
+    assert 0 < gpu.used_bytes < gpu.total_bytes
+
+
+def test_memory_that_may_not_be_asked_for_is_no_unified_memory():
+    gpu = GpuReader(nvml=Nvml(codes={"memory": 4})).read().gpus[0]
+    assert not gpu.unified_memory and gpu.total_bytes is None
+
+
+def test_the_slices_of_a_gpu_that_mig_splits_are_looked_into():
+    nvml = Nvml([(100, 10, 3 * GIB), (101, 10, GIB), (101, 11, GIB)], fails={("utilization", 0)})
+    nvml.slices = (100, 101)
+    gpu = GpuReader(indices=[0], nvml=nvml).read({10, 11}).gpus[0]
+    assert gpu.mig
+    assert gpu.instance_bytes == 5 * GIB
+    assert gpu.utilization_fraction is None
+
+
+def test_a_gpu_that_fell_off_the_bus_is_lost_and_the_other_stays():
+    calls = ("memory", "utilization", "power", "limit", "temperature", "compute", "graphics")
+    nvml = Nvml()
+    reader = GpuReader(nvml=nvml)
+    assert reader.read().problem is None
+    nvml.codes = {(call, 1): 15 for call in calls}
+    sample = reader.read()
+    assert [gpu.lost for gpu in sample.gpus] == [False, True]
+    assert sample.problem.startswith("GPU 1 is lost")
+    assert sample.gpus[0].used_bytes == 22 * GIB
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(18, "updated while it ran"), (12, "no NVIDIA driver"), (4, "may not be asked here")]
+)
+def test_a_driver_that_does_not_start_says_what_to_do(code, words):
+    assert words in GpuReader(nvml=Nvml(codes={"init": code})).read().problem

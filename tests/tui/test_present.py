@@ -1,0 +1,87 @@
+"""Frames as rows: what an estimate, a bound, a share and a missing figure look like."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from cockpit.telemetry.frame import Frame, GpuHolder, GpuReading, Kv, Latencies, Latency, Throughput
+from cockpit.telemetry.history import History
+from cockpit.tui.content import row_text
+from cockpit.tui.present import kv_rows, latency_rows, throughput_rows
+from cockpit.tui.present_gpu import memory_rows
+from cockpit.units import GIB
+
+from .still_life import cpu_frame, gpu_frame
+
+
+def gpu_lines(width: int = 120, problem: str | None = None, age: float = 0.0, **changes: object) -> str:
+    reading = replace(gpu_frame().gpus[1], **changes)
+    frame = Frame(at=0, state="ready", gpus=(reading,), gpu_problem=problem, gpu_age_seconds=age)
+    return "\n".join(row_text(row) for row in memory_rows(frame, width))
+
+
+def test_an_estimated_prefill_and_one_with_cached_tokens_are_marked() -> None:
+    def shown(**changes: object) -> str:
+        speed = replace(gpu_frame().throughput, **changes)
+        return row_text(throughput_rows(replace(gpu_frame(), throughput=speed), History(), 120)[0])
+
+    assert "  2,498 tok/s computed" in shown()
+    assert "≈ 2,498 tok/s computed" in shown(prefill_is_estimate=True)
+    assert "tok/s incl. cached" in shown(prefill_basis="including_cached")
+
+
+def test_a_percentile_beyond_the_last_bucket_reads_as_more_than_its_bound() -> None:
+    latencies = Latencies(ttft_seconds=Latency(mean=14.0, p95=10.0, p95_is_lower_bound=True))
+    line = row_text(latency_rows(Frame(at=0, state="ready", latency=latencies))[0])
+    assert "TTFT 14 s (p95 > 10 s)" in line
+
+
+def test_a_hybrids_pool_is_a_share_and_not_tokens() -> None:
+    pool = Kv(capacity_tokens=263_672, used_fraction=0.37, holds_state_blocks=True)
+    line = row_text(kv_rows(Frame(at=0, state="ready", kv=pool), History(), 120)[0])
+    assert "37.0 %  of the pool, 263,672 tokens" in line
+
+
+def test_a_share_by_exclusion_is_at_most_and_leaves_others_unknown() -> None:
+    line = gpu_lines(share_basis="exclusion")
+    assert "this ≤ 21.1" in line and "other –" in line
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_what_holds_a_card_down_and_who_else_is_on_it_is_said_at_any_width(width: int) -> None:
+    text = gpu_lines(width, throttle=("heat",), others=(GpuHolder(pid=9, name="blender", used_bytes=3 * GIB),))
+    assert "held down: heat" in text and "blender 3.0" in text
+    assert ("PCIe 4 x16 ↓1.25 ↑0.40 GB/s" in text) == (width == 120)
+
+
+def test_more_than_three_others_are_counted() -> None:
+    others = tuple(GpuHolder(pid=pid, name=f"job{pid}", used_bytes=GIB) for pid in range(5))
+    assert "job0 1.0, job1 1.0, job2 1.0 and 2 more" in gpu_lines(others=others)
+
+
+def test_a_card_that_says_nothing_shows_dashes_and_a_lost_one_is_lost() -> None:
+    frame = Frame(at=0, state="ready", gpus=(GpuReading(index=0, uuid="", name="x"),))
+    (line,) = [row_text(row) for row in memory_rows(frame, 80)]
+    assert "–/– GiB this – other – – – –" in line
+    text = gpu_lines(lost=True, problem="GPU 1 is lost.")
+    assert "GPU1     lost" in text and "GPU 1 is lost." in text and "–" not in text
+
+
+def test_old_gpu_figures_say_their_age() -> None:
+    assert "7 s old" in gpu_lines(age=7.0, problem="NVML has not answered for 6 s: the driver may hang.")
+
+
+def test_no_row_of_a_gpu_is_wider_than_a_small_screen_for_its_first_line() -> None:
+    assert len(row_text(memory_rows(gpu_frame(), 80)[0])) <= 80
+
+
+def test_without_a_gpu_the_host_says_its_memory_and_cores() -> None:
+    text = "\n".join(row_text(row) for row in memory_rows(cpu_frame(), 80))
+    assert "no NVIDIA driver" in text and "this 0.4 of 4 cores" in text
+
+
+def test_nothing_known_is_dashes_and_never_zero() -> None:
+    frame = Frame(at=0, state="ready", throughput=Throughput())
+    text = "\n".join(row_text(row) for row in [*kv_rows(frame, History(), 80), *latency_rows(frame)])
+    assert "0" not in text
