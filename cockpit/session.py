@@ -22,6 +22,7 @@ from cockpit.hub import cached_repos, hub_cache
 from cockpit.launch.new_slug import propose, save
 from cockpit.launch.plan import Address, Facts, context_for, make_plan, toggle_states
 from cockpit.launch.types import LaunchPlan
+from cockpit.planner.declared import declared_checkpoint
 from cockpit.redact import is_secret
 from cockpit.rig.engines import choose_engine, command_of, find_engines, probe_engine
 from cockpit.rig.facts import read_facts
@@ -133,6 +134,13 @@ class Session:
             self._checkpoints[source] = answer
         return answer
 
+    def declared(self, entry: Entry) -> Checkpoint | None:
+        """The checkpoint as its slug declares it; None where it declares too little."""
+        key = f"declared {entry.slug.name}"
+        if key not in self._checkpoints:
+            self._checkpoints[key] = read_declared(entry)
+        return self._checkpoints[key].checkpoint
+
     def known_checkpoint(self, entry: Entry) -> CheckpointAnswer:
         """The same without reading anything: nothing is known until `checkpoint_of` was asked once."""
         return self._checkpoints.get(entry.model_source, CheckpointAnswer())
@@ -180,6 +188,7 @@ class Session:
             rig=self.rig,
             checkpoint=answer.checkpoint,
             checkpoint_problem=answer.problem,
+            declared=None if answer.checkpoint is not None else self.declared(entry),
             host=read_facts(self.environ) if here else None,
             gpu_holders=_holders() if here and entry.slug.platform == "cuda" else {},
             engine=engine,
@@ -359,6 +368,14 @@ def read_checkpoint(source: str) -> CheckpointAnswer:
         return CheckpointAnswer(checkpoint=inspect(source))
     except CockpitError as error:
         return CheckpointAnswer(problem=error.title if not error.detail else f"{error.title}: {error.detail}")
+
+
+def read_declared(entry: Entry) -> CheckpointAnswer:
+    """A checkpoint as its slug declares it; an architecture file that cannot be read declares nothing."""
+    try:
+        return CheckpointAnswer(checkpoint=declared_checkpoint(entry.slug.weights, entry.architecture_file))
+    except CockpitError as error:
+        return CheckpointAnswer(problem=error.sentence())
 
 
 def _holders() -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""`cockpit plan SLUG`: the exact command and environment, started by nobody."""
+"""`cockpit plan SLUG`: the exact command and environment, started by nobody, and whether it will fit."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plan; exit 2 with the reasons when it would be refused."""
+    from cockpit.cli.forecast_text import forecast_lines
     from cockpit.cli.shapes import plan_json
     from cockpit.launch.plan import parse_settings
     from cockpit.launch.render import shell_command
@@ -32,4 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(shell_command(plan))
         for finding in plan.findings:
             tell(describe(finding))
+        # Standard output stays the command alone, for those who pipe it.
+        for line in forecast_lines(plan.forecast, plan.values["max_model_len"]) if plan.forecast else ():
+            tell(line)
     return 2 if refused else 0

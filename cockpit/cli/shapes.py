@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cockpit.catalog.load import Entry, Problem
+from cockpit.cli.forecast_text import forecast_json
 from cockpit.launch.render import shell_command, shown_argv, shown_env
 from cockpit.launch.types import LaunchPlan
 from cockpit.rules.finding import Finding, ToggleState
@@ -96,7 +97,7 @@ def problem_json(problem: Problem) -> dict[str, Any]:
 
 
 def plan_json(plan: LaunchPlan) -> dict[str, Any]:
-    """`cockpit plan`. The forecast is unknown until the planner exists."""
+    """`cockpit plan`."""
     return {
         "slug": plan.slug,
         "model": plan.model,
@@ -112,5 +113,5 @@ def plan_json(plan: LaunchPlan) -> dict[str, Any]:
         "values": plan.values,
         "command": shell_command(plan),
         "findings": [finding_json(finding) for finding in plan.findings],
-        "forecast": None,
+        "forecast": None if plan.forecast is None else forecast_json(plan.forecast),
     }

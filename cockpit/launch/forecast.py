@@ -16,6 +16,7 @@ from cockpit.planner.forecast_types import Forecast, Part
 from cockpit.planner.types import KvSettings
 from cockpit.planner.versions import NEWEST
 from cockpit.planner.weights import rank_weights
+from cockpit.rig.facts import asks_for_segments
 from cockpit.rig.types import Gpu
 from cockpit.rules.context import Context
 from cockpit.units import GIB
@@ -25,6 +26,10 @@ _UNSEEN_BYTES, _UNSEEN_ERROR = round(0.45 * GIB), round(0.2 * GIB)
 _WSL_BYTES, _WSL_ERROR = round(1.3 * GIB), round(0.4 * GIB)
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?)(?:([kKmMgGtT])i?[bB]?)?")
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_MARLIN_WIDTHS = frozenset({4, 8, 16})
+"""Widths for which there are other kernels than Humming."""
+_SIZE_ERROR_BYTES, _SHARE_ERROR, _WITHOUT_SIZE_ERROR = 1 << 26, 0.02, 0.1
+"""Of weights that only a slug declares: half of a size's last digit, what loading adds, and where no size is said."""
 _OTHER_SHARES = {
     "pipeline-parallel-size": "the stages of a pipeline",
     "cpu-offload-gb": "weights that are moved to the host's memory",
@@ -38,9 +43,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """What a forecast is about, beside the toggles: none of it changes while a card is open."""
 
     checkpoint: Checkpoint | None
-    """As its files say, or as the model's shape and the slug's own words imply."""
-    declared_bytes: int | None = None
-    """Size of the weights in the slug's own words, where the files are not here."""
+    """As its files say, else as the slug declares it."""
+    declared: bool = False
+    """Whether ``checkpoint`` is what the slug declares, as its files are not here."""
     boots: tuple[Boot, ...] = ()
     environ: Mapping[str, str] = {}
 
@@ -140,10 +145,19 @@ def memory_settings(ctx: Context, subject: Subject, cards: tuple[CardMemory, ...
         eager=values.get("enforce_eager") == "on",
         vision=values.get("vision") == "on" and not text_only,
         int8=values.get("int8") == "on",
+        humming=not _MARLIN_WIDTHS.issuperset(_widths(ctx)),
         optimization_level=_level(flags.get("optimization-level")),
         counts_graphs=_variable(ctx, subject, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS") != "0",
         kv_cache_bytes=_pool_bytes(ctx, subject),
     )
+
+
+def _widths(ctx: Context) -> set[int]:
+    """Bits of the integer weights, by the files or in the slug's own words."""
+    if ctx.checkpoint is not None:
+        return {scheme.bits for scheme, _ in ctx.checkpoint.quantization.schemes if scheme.kind == "int"}
+    weights = ctx.slug.weights
+    return set(weights.widths or ([weights.bits] if weights.bits else []))
 
 
 def _level(value: object) -> int:
@@ -151,23 +165,37 @@ def _level(value: object) -> int:
     return int(text) if text in ("0", "1", "2", "3") else 2
 
 
-def _weights(subject: Subject, settings: MemorySettings) -> Part | None:
+def _segments(ctx: Context, subject: Subject) -> bool:
+    """Whether PyTorch has expandable segments: a plan asks for them where nobody says otherwise."""
+    names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+    said = [text for name in names if (text := _variable(ctx, subject, name))]
+    return any(asks_for_segments(text) for text in said) if said else not ctx.rig.wsl
+
+
+def _weights(ctx: Context, subject: Subject, settings: MemorySettings) -> Part | None:
     """Of one rank."""
     checkpoint = subject.checkpoint
     if checkpoint is None:
         return None
     kv = settings.kv
-    found = rank_weights(
-        checkpoint,
-        tensor_parallel=kv.tensor_parallel,
-        speculative_tokens=kv.speculative_tokens,
-        speculative_method=kv.speculative_method,
-        vision=settings.vision,
-        engine_version=kv.engine_version,
-    )
-    if found is None:
-        return None
-    return Part(bytes=found.bytes, basis=found.basis, error_bytes=found.error_bytes)
+    loaded: dict[str, Any] = {
+        "tensor_parallel": kv.tensor_parallel,
+        "speculative_tokens": kv.speculative_tokens,
+        "speculative_method": kv.speculative_method,
+        "vision": settings.vision,
+        "engine_version": kv.engine_version,
+        "expandable_segments": _segments(ctx, subject),
+    }
+    found = rank_weights(checkpoint, **loaded)
+    if found is None or not subject.declared:
+        return None if found is None else Part(bytes=found.bytes, basis=found.basis, error_bytes=found.error_bytes)
+    sized = ctx.slug.weights.size_bytes is not None
+    error = found.rounding_bytes // 2 + round(found.bytes * (_SHARE_ERROR if sized else _WITHOUT_SIZE_ERROR))
+    error += _SIZE_ERROR_BYTES // kv.tensor_parallel
+    if checkpoint.sizes is not None and kv.speculative_tokens == 0:
+        # How much of the size is that of the draft head is a guess between 16 bits and the decoder's.
+        error += checkpoint.sizes.mtp // 2 // kv.tensor_parallel
+    return Part(bytes=found.bytes, basis="declared", error_bytes=error)
 
 
 def identity_of(checkpoint: Checkpoint, source: str) -> str:
@@ -210,7 +238,7 @@ def forecast_of(ctx: Context, subject: Subject) -> Forecast:
     if isinstance(cards, str):
         return unknown(cards)
     settings = memory_settings(ctx, subject, cards)
-    weights = _weights(subject, settings)
+    weights = _weights(ctx, subject, settings)
     return forecast(checkpoint, settings, cards, weights, _lesson(ctx, subject, settings, weights))
 
 

@@ -41,8 +41,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: Checkpoint | None = None
     """What the checkpoint's files say; None when they are not on this machine."""
     checkpoint_problem: str | None = None
-    shape: Checkpoint | None = None
-    """The model's shape from beside the slug, for a forecast where the checkpoint's files are not here."""
+    declared: Checkpoint | None = None
+    """The checkpoint as its slug declares it, for a forecast where its files are not here."""
     boots: tuple[Boot, ...] = ()
     """Earlier boots that measured their memory."""
     host: HostFacts | None = None
@@ -159,12 +159,15 @@ def _draft(entry: Entry, ctx: Context, facts: Facts) -> Draft:
     return draft
 
 
-def subject_of(slug: Slug, facts: Facts) -> Subject:
-    """What the forecast of a slug is about: its checkpoint's files, else the model's shape and the slug's words."""
-    if facts.checkpoint is not None:
-        return Subject(checkpoint=facts.checkpoint, boots=facts.boots, environ=facts.environ)
-    declared = None if facts.shape is None else slug.weights.size_bytes
-    return Subject(checkpoint=facts.shape, declared_bytes=declared, boots=facts.boots, environ=facts.environ)
+def subject_of(facts: Facts) -> Subject:
+    """What the forecast of a slug is about: its checkpoint's files, else what it declares."""
+    declared = facts.checkpoint is None
+    return Subject(
+        checkpoint=facts.declared if declared else facts.checkpoint,
+        declared=declared,
+        boots=facts.boots,
+        environ=facts.environ,
+    )
 
 
 def _gpu_model(slug: Slug, rig: Rig, gpus: Sequence[int]) -> str:
@@ -186,7 +189,7 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
     """
     ctx = context_for(entry.slug, chosen, facts, address)
     draft = _draft(entry, ctx, facts)
-    forecast = full_forecast(ctx, subject_of(entry.slug, facts))
+    forecast = full_forecast(ctx, subject_of(facts))
     overlays = needed(ctx, int8=draft.value(SWITCH, facts.environ) is not None)
     apply_overlays(draft, ctx, overlays, facts.environ)
     command = facts.engine.path if facts.engine is not None else "vllm"

@@ -98,7 +98,16 @@ def same_subject(boot: Boot, checkpoint: str, engine_version: str, gpu_name: str
     def shape(one: MemorySettings) -> tuple[object, ...]:
         kv = one.kv
         drafts = (kv.speculative_tokens > 0, kv.speculative_method if kv.speculative_tokens else "")
-        return (kv.tensor_parallel, kv.platform, drafts, one.eager, one.vision, one.int8, one.counts_graphs)
+        return (
+            kv.tensor_parallel,
+            kv.platform,
+            drafts,
+            one.eager,
+            one.vision,
+            one.int8,
+            one.humming,
+            one.counts_graphs,
+        )
 
     return (
         (boot.checkpoint, boot.engine_version, boot.gpu_name) == (checkpoint, engine_version, gpu_name)

@@ -32,6 +32,8 @@ class MemorySettings(Frozen, frozen=True, kw_only=True):
     vision: bool = False
     """Whether the vision tower is loaded."""
     int8: bool = False
+    humming: bool = False
+    """Whether weights of 2, 3, 5, 6 or 7 bits run on the Humming kernel."""
     optimization_level: int = 2
     counts_graphs: bool = True
     """Whether vLLM takes the graphs off the pool (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS)."""

@@ -12,6 +12,8 @@ NEWEST: Release = (0, 33)
 """Newer ones are taken to be like this one."""
 
 SINCE: dict[str, Release] = {
+    # What is consumed is read off the device's free memory (memory_profiling of utils/mem_utils.py).
+    "consumed-by-free": (0, 27),
     # Prefix caching is on for hybrid models unless it is said otherwise (engine/arg_utils.py).
     "hybrid-prefix-caching": (0, 28),
     # GPUs of 160 GiB and more get larger steps (get_batch_defaults of engine/arg_utils.py).

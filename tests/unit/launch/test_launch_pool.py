@@ -34,7 +34,7 @@ def found(folder: str, rig: str, length: int = 262144, **chosen: Any) -> dict[st
     described = load_rig(rig) if rig else Rig()
     facts = Facts(rig=described, checkpoint=checkpoint, engine=None, environ={}, free_port=8000, cwd="/")
     ctx = context_for(slug, chosen, facts)
-    forecast = full_forecast(ctx, subject_of(slug, facts))
+    forecast = full_forecast(ctx, subject_of(facts))
     return {finding.rule: finding for finding in pool_findings(ctx, forecast)}
 
 
