@@ -105,6 +105,11 @@ class Names:
     pool_in_tokens: bool = True
     process_start: bool = True
 
+    @property
+    def knows_cached(self) -> bool:
+        """Whether cached prompt tokens can be told from computed ones."""
+        return self.by_source or self.cached_total or self.hits_in_tokens
+
 
 @dataclass(frozen=True)
 class Mode:

@@ -187,11 +187,22 @@ def _share_below(bound: float, low: float, high: float) -> float:
 class TruthServer:
     """The server: a context manager; ``clock`` gives seconds and may be a test's own."""
 
-    def __init__(self, mode: str = "steady", port: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        mode: str = "steady",
+        port: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        hold_seconds: float = 3.0,
+        change_after: float | None = None,
+    ) -> None:
         self.mode_name = mode
         self.clock = clock
-        self.hold_seconds = 3.0
+        self.hold_seconds = hold_seconds
         """How long the slow mode sleeps."""
+        self._change_after = change_after
+        """Seconds from the first scrape to the restart or the death in the modes of that name; None is never."""
+        self._change_at: float | None = None
         self.engines: int | None = None
         """Only so many engines are left; None is all."""
         self.requests_seen: list[dict[str, str]] = []
@@ -221,6 +232,20 @@ class TruthServer:
         shown = mode if self.engines is None else replace(mode, engines=mode.engines[: self.engines])
         registry.register(TruthCollector(shown, seconds, self._process_started_at))
         return generate_latest(registry)
+
+    def change(self) -> bool:
+        """At a scrape: restart when the mode wants it and it is time; False when the server is to be dead."""
+        now = self.clock()
+        if self._change_after is None or self.mode_name not in {"restart", "death"}:
+            return True
+        if self._change_at is None:
+            self._change_at = now + self._change_after
+        if now < self._change_at:
+            return True
+        if self.mode_name == "restart":
+            self._change_at = now + self._change_after
+            self.restart()
+        return self.mode_name == "restart"
 
     def close(self) -> None:
         """Stop answering; the port is free afterwards."""
@@ -261,6 +286,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _metrics(self) -> None:
         mode = self.truth.mode_name
+        if not self.truth.change():
+            self.close_connection = True
+            return
         text = self.truth.text()
         if mode == "slow":
             self.truth.closing.wait(self.truth.hold_seconds)
@@ -304,15 +332,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mode", choices=sorted(MODES), default="steady")
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--restart-after", type=float, default=5.0, help="seconds, in the restart and death modes")
+    parser.add_argument("--change-after", type=float, default=5.0, help="seconds, in the restart and death modes")
     arguments = parser.parse_args()
-    with TruthServer(arguments.mode, arguments.port) as server, suppress(KeyboardInterrupt):
+    server = TruthServer(arguments.mode, arguments.port, change_after=arguments.change_after)
+    with server, suppress(KeyboardInterrupt):
         print(server.url, flush=True)
-        while not server.closing.wait(arguments.restart_after):
-            if arguments.mode == "restart":
-                server.restart()
-            elif arguments.mode == "death":
-                return
+        server.closing.wait()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,165 @@
+"""What `cockpit top --url URL --once --json` shows of a truth server, beside what the server claims."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from truth_modes import MODES, Bursts, LongPrompts, Mode, Truth
+from truth_server import TruthServer
+
+WINDOW_SECONDS = 10.0
+"""Two whole turns of the bursts, and well inside the first long prompt."""
+NO_ANSWER = {
+    "slow": "no answer within",
+    "truncated": "broke off",
+    "cut": "cut short",
+    "endless": "passed 4 MiB",
+    "drip": "took more than",
+    "error": "HTTP 503",
+    "death": "stopped answering",
+}
+"""Modes that end in exit code 1, and what is said."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the command gave."""
+
+    mode: str
+    code: int
+    frame: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of the frame and the truth about it; None must be shown as null."""
+
+    name: str
+    truth: float | None
+    shown: float | None
+    within: float = 0.02
+
+    @property
+    def is_right(self) -> bool:
+        if self.truth is None or self.shown is None:
+            return self.truth is self.shown
+        return abs(self.shown - self.truth) <= self.within * abs(self.truth) + 1e-9
+
+
+def show(mode: str, seconds: float = WINDOW_SECONDS) -> Shown:
+    """Start a server of that mode and look at it through the command line."""
+    with TruthServer(mode, hold_seconds=3.0, change_after=seconds / 2) as server:
+        words = ("top", "--url", server.url, "--once", "--json", "--seconds", str(seconds))
+        done = subprocess.run(
+            [sys.executable, "-m", "cockpit", *words], capture_output=True, text=True, timeout=120, check=False
+        )
+    return Shown(mode, done.returncode, json.loads(done.stdout) if done.returncode == 0 else {}, done.stderr)
+
+
+def show_all(modes: list[str], at_once: int = 6) -> dict[str, Shown]:
+    """The same for many modes, some at a time."""
+    with ThreadPoolExecutor(at_once) as pool:
+        return {shown.mode: shown for shown in pool.map(show, modes)}
+
+
+def figures(shown: Shown) -> list[Figure]:
+    """Every figure that has a truth in this mode."""
+    mode, frame = MODES[shown.mode], shown.frame
+    if shown.mode == "restart" or not mode.engines:
+        return _unknown(frame)
+    speed, kv, requests = frame["throughput"], frame["kv"], frame["requests"]
+    engines = mode.engines
+    cached = _sum(engines, "cached") if mode.names.knows_cached else None
+    computed = _sum(engines, "computed") + (0.0 if mode.names.knows_cached else _sum(engines, "cached"))
+    share = _duty(engines)
+    capacity = sum(one.capacity_tokens for one in engines) if mode.names.pool_in_tokens else None
+    return [
+        Figure("prefill tok/s", computed * share, speed["prefill_tokens_per_second"]),
+        Figure("cached tok/s", None if cached is None else cached * share, speed["cached_prefill_tokens_per_second"]),
+        Figure("decode tok/s", _decode(engines) * share, speed["decode_tokens_per_second"]),
+        Figure("decode tok/s a stream", _stream(engines), speed["decode_tokens_per_second_per_request"]),
+        Figure("KV capacity, tokens", capacity, kv["capacity_tokens"], 0.0),
+        *_now(engines, requests, kv),
+        Figure("preemptions/s", _sum(engines, "preemptions") * share, requests["preemptions_per_second"], 0.25),
+        *_latencies(engines, frame["latency"]),
+        *_shares(engines, frame, mode),
+    ]
+
+
+def _now(engines: tuple[Truth, ...], requests: dict[str, Any], kv: dict[str, Any]) -> list[Figure]:
+    """Gauges, where they stand still."""
+    if any(isinstance(one, (LongPrompts, Bursts)) for one in engines):
+        return []
+    whole = sum(one.capacity_tokens for one in engines)
+    used = sum(one.used_fraction * one.capacity_tokens for one in engines) / whole
+    return [
+        Figure("KV used, share", used, kv["used_fraction"], 1e-6),
+        Figure("running", _sum(engines, "running"), requests["running"], 0.0),
+        Figure("waiting", _sum(engines, "waiting"), requests["waiting"], 0.0),
+    ]
+
+
+def _latencies(engines: tuple[Truth, ...], latency: dict[str, Any]) -> list[Figure]:
+    """Means and percentiles; values lie evenly between two bounds of buckets, so that buckets give the exact p95."""
+    one, found = engines[0], []
+    if isinstance(one, LongPrompts):
+        return []
+    for name, key, (low, high), rate in (
+        ("TTFT", "ttft_seconds", one.ttft, one.requests),
+        ("inter-token", "inter_token_seconds", one.inter_token, one.steps),
+    ):
+        p95 = None if not rate else min(10.0, low + 0.95 * (high - low))
+        found.append(Figure(f"{name} mean, s", (low + high) / 2 if rate else None, latency[key]["mean"]))
+        found.append(Figure(f"{name} p95, s", p95, latency[key]["p95"]))
+    return found
+
+
+def _shares(engines: tuple[Truth, ...], frame: dict[str, Any], mode: Mode) -> list[Figure]:
+    """Prefix hits and draft acceptance."""
+    prompt, hits = _sum(engines, "computed") + _sum(engines, "cached"), _sum(engines, "cached")
+    known = hits / prompt if prompt and not isinstance(engines[0], LongPrompts) else None
+    found = [Figure("prefix hits, share", known, frame["prefix_cache"]["hit_fraction_window"])]
+    if engines[0].drafts is None:
+        return found
+    draft = frame["speculative"]
+    shares = engines[0].accepted_shares
+    found.append(Figure("acceptance length", 1 + sum(shares), draft["acceptance_length"]))
+    found.append(Figure("acceptance, share", sum(shares) / len(shares), draft["acceptance_fraction"]))
+    for position, share in enumerate(shares):
+        found.append(Figure(f"accepted at {position}, share", share, draft["acceptance_per_position"][position]))
+    return found
+
+
+def _unknown(frame: dict[str, Any]) -> list[Figure]:
+    """After a restart, and of a server that is no vLLM, no rate is known."""
+    speed = frame["throughput"]
+    return [Figure(name, None, speed[name], 0.0) for name in sorted(speed) if name.endswith("_second")]
+
+
+def _sum(engines: tuple[Truth, ...], name: str) -> float:
+    return sum(getattr(one, name) for one in engines)
+
+
+def _duty(engines: tuple[Truth, ...]) -> float:
+    """Share of the time in which the engines work."""
+    one = engines[0]
+    return one.work_seconds / one.whole_seconds if isinstance(one, Bursts) else 1.0
+
+
+def _decode(engines: tuple[Truth, ...]) -> float:
+    """Nothing is decoded within the first long prompt."""
+    return 0.0 if isinstance(engines[0], LongPrompts) else _sum(engines, "decode")
+
+
+def _stream(engines: tuple[Truth, ...]) -> float | None:
+    """Tokens after the first ones, a second of the streams' decoding."""
+    if isinstance(engines[0], LongPrompts) or not _sum(engines, "steps"):
+        return None
+    seconds = sum(one.steps * sum(one.inter_token) / 2 for one in engines)
+    return (_sum(engines, "decode") - _sum(engines, "requests")) / seconds
