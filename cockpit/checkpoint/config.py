@@ -30,7 +30,27 @@ _GEMMA3 = {
     "head_dim": 256,
     "max_position_embeddings": 131072,
 }
+_GEMMA4 = {
+    "vocab_size": 262144,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "global_head_dim": 512,
+    "sliding_window": 512,
+    "max_position_embeddings": 131072,
+    "hidden_size_per_layer_input": 256,
+}
+_GEMMA3N = {
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "head_dim": 256,
+    "sliding_window": 512,
+    "num_kv_shared_layers": 15,
+    "hidden_size_per_layer_input": 256,
+}
 _CLASS_DEFAULTS: dict[str, dict[str, Any]] = {
+    "gemma4": _GEMMA4,
+    "gemma3n": _GEMMA3N,
     "gemma3": _GEMMA3,
     "qwen3_5": {"head_dim": 256, "linear_num_value_heads": 32},
     "qwen3_next": {"head_dim": 256, "linear_num_value_heads": 32},
@@ -162,6 +182,7 @@ def read_shape(keys: Keys) -> Shape:
     latent = _latent(text)
     positions = text.integer(text.first(*_POSITIONS), 1, MAX_POSITIONS)
     global_head_dim = text.integer("global_head_dim", 1, MAX_HEADS)
+    keys_are_values = text.flag("attention_k_eq_v") or False
     turned = {FULL: latent.rope_dim if latent else global_head_dim or head_dim, SLIDING: head_dim}
     intermediate = text.first("intermediate_size", "n_inner", "ffn_hidden_size")
     return Shape(
@@ -189,8 +210,10 @@ def read_shape(keys: Keys) -> Shape:
         fused_experts=model_type == "gpt_oss",
         dense_beside_experts=model_type.startswith("gemma4"),
         global_head_dim=global_head_dim,
-        global_kv_heads=text.integer("num_global_key_value_heads", 1, MAX_HEADS),
-        keys_are_values=text.flag("attention_k_eq_v") or False,
+        global_kv_heads=text.integer("num_global_key_value_heads", 1, MAX_HEADS) if keys_are_values else None,
+        keys_are_values=keys_are_values,
+        kv_shared_layers=text.integer("num_kv_shared_layers", 0, count) or 0,
+        per_layer_inputs=text.integer("hidden_size_per_layer_input", 0, MAX_HIDDEN) or 0,
         latent=latent,
         linear_attention=_linear_attention(text, kinds),
         moe=experts is not None,

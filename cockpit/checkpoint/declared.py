@@ -24,6 +24,7 @@ class Declaration(Frozen, frozen=True, kw_only=True):
     declared_method: str | None = None
     resolve: Resolver
     packing_format: str | None = None
+    kv_cache_dtype: str | None = None
     plain_targets: tuple[str, ...] = ()
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from cockpit.checkpoint.layers import FULL
 from cockpit.checkpoint.modules import Module
 from cockpit.checkpoint.safetensors import Tensor
 from cockpit.checkpoint.shape import Shape
@@ -39,6 +40,7 @@ _FUSED_INTO = {
 """packed_modules_mapping of the model classes."""
 _WEIGHTS = frozenset({"weight", "weight_packed", "qweight", "blocks", "bias", ""})
 """What of a module is no scale or zero point."""
+_LAYER = re.compile(r"\.layers\.(\d{1,6})\.")
 _EXPERT = re.compile(r"\.experts\.\d+\.")
 LARGE_BYTES = 1 << 20
 """From here on PyTorch's allocator hands out more than was asked for."""
@@ -71,8 +73,19 @@ class Piece(NamedTuple):
     scales: bool
 
 
+def _keys_twice(module: str, shape: Shape) -> bool:
+    """Whether vLLM keeps these keys a second time, as the values (``k_eq_v_shards`` of models/gemma4.py)."""
+    layer = _LAYER.search(module)
+    if not shape.keys_are_values or layer is None or not module.endswith(".k_proj"):
+        return False
+    index = int(layer.group(1))
+    return index < len(shape.kinds) and shape.kinds[index] == FULL
+
+
 def _pieces(module: str, piece: str, load: Load, scales: bool, shape: Shape) -> Iterator[Piece]:
     """A tensor's pieces: one, but one that holds queries, keys and values is taken apart."""
+    if _keys_twice(module, shape):
+        load = Load(part=load.part, split=load.split, bytes=2 * load.bytes)
     if load.split == "ranks" and module.endswith(".qkv_proj"):
         keys = load.bytes * 2 * shape.kv_heads // (shape.heads + 2 * shape.kv_heads)
         yield Piece(module, piece, Load(part=load.part, split="kv_heads", bytes=keys), scales)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from cockpit.checkpoint.auto_round import read_auto_round
 from cockpit.checkpoint.compressed import read_compressed
 from cockpit.checkpoint.config import text_keys
@@ -12,6 +14,7 @@ from cockpit.checkpoint.declared import Declaration, nothing
 from cockpit.checkpoint.floats import read_bits_and_bytes, read_fp8, read_modelopt, read_mxfp4
 from cockpit.checkpoint.gptq_awq import read_awq, read_gptq
 from cockpit.checkpoint.keys import Keys
+from cockpit.checkpoint.kv_cache import own_kv_cache
 from cockpit.checkpoint.modules import Module, Place
 from cockpit.checkpoint.types import Quantization, WeightScheme
 
@@ -79,7 +82,8 @@ def read_declaration(keys: Keys, beside: Keys | None = None) -> Declaration:
     reader = _READERS.get(method or "")
     if reader is None:
         return Declaration(method="other", declared_method=method, resolve=nothing)
-    return reader(part, method or "")
+    inner = beside is None and part.path not in _PLACES
+    return msgspec.structs.replace(reader(part, method or ""), kv_cache_dtype=own_kv_cache(part, method or "", inner))
 
 
 def summarize(
@@ -112,5 +116,6 @@ def summarize(
         lm_head=head,
         plain_targets=declaration.plain_targets,
         packing_format=declaration.packing_format,
+        kv_cache_dtype=declaration.kv_cache_dtype,
         mismatched_modules=mismatched,
     )

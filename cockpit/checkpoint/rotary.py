@@ -33,14 +33,16 @@ def _number(keys: Keys, key: str, high: float) -> float | None:
 def _settings(text: Keys, model_type: str) -> dict[str, Keys]:
     """Layer kind → its rotary settings; models of one table have one entry."""
     part = text.mapping(text.first("rope_parameters", "rope_scaling"))
-    if part is None:
-        part = Keys({}, text.origin, text.path)
+    nothing = Keys({}, text.origin, text.path)
+    if part is None and model_type.startswith("gemma4"):
+        return {FULL: Keys({"rope_type": "proportional"}, text.origin, text.path), SLIDING: nothing}
+    part = part or nothing
     nested = {kind: inner for kind in part.data if (inner := _inner(part, kind)) is not None}
     if nested:
         return nested
     if model_type.startswith("gemma3"):
         # Windowed layers turn at a base of their own and are never scaled.
-        return {FULL: part, SLIDING: Keys({}, text.origin, text.path)}
+        return {FULL: part, SLIDING: nothing}
     return {FULL: part}
 
 

@@ -65,6 +65,11 @@ class Shape(Frozen, frozen=True, kw_only=True):
     """Head size of the full attention layers where it differs (Gemma 4)."""
     global_kv_heads: int | None = None
     keys_are_values: bool = False
+    """The full attention layers have no values of their own (Gemma 4)."""
+    kv_shared_layers: int = 0
+    """So many of the last layers use the keys and values of earlier ones."""
+    per_layer_inputs: int = 0
+    """Width of the embeddings that each layer adds (Gemma 3n)."""
     latent: Latent | None = None
     linear_attention: LinearAttention | None = None
     moe: bool = False

@@ -102,11 +102,14 @@ def small_loads(shape: Shape) -> Iterator[Load]:
 def estimated_sizes(
     shape: Shape, modules: Iterable[tuple[Module, WeightScheme | None]], method: Method
 ) -> Sizes | None:
-    """Bytes by part as the config implies them; None when it does not: layers or a tower of an unknown kind.
+    """Bytes by part as the config implies them; None when it does not: layers or a tower of an unknown
+    kind, or inputs to each layer.
 
     ``modules`` are those of the shape, each with its scheme.
     """
     experts = shape.experts
+    if shape.per_layer_inputs:
+        return None
     unknown_experts = shape.moe and not (experts and experts.count and experts.intermediate)
     if not set(shape.kinds) <= _KNOWN or method == "other" or unknown_experts:
         return None

@@ -50,6 +50,8 @@ class Quantization(Frozen, frozen=True, kw_only=True):
     plain_targets: tuple[str, ...] = ()
     """compressed-tensors targets that name one module (no ``re:``, no class), e.g. ``lm_head``."""
     packing_format: str | None = None
+    kv_cache_dtype: str | None = None
+    """The KV cache that the checkpoint asks for and vLLM takes where none is named; None: the model's own type."""
     mismatched_modules: int = 0
     """Linear modules that the files store otherwise than the config says; what the files hold is what counts here."""
 
@@ -141,6 +143,11 @@ class Checkpoint(Frozen, frozen=True, kw_only=True):
     attention_heads: int
     kv_heads: int
     head_dim: int
+    global_head_dim: int | None = None
+    """Head size of the full attention layers where it differs from the windowed ones'."""
+    global_kv_heads: int | None = None
+    layers_without_kv: dict[str, int] = {}
+    """Layer kind → layers at the model's end that use the keys and values of earlier ones."""
     vocab_size: int
     max_model_len: int | None = None
     """max_position_embeddings."""

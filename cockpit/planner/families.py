@@ -15,15 +15,15 @@ qwen3_vl_moe seed_oss smollm3 stablelm starcoder2
 """
 """Model types whose attention layers all keep keys and values of kv_heads x head_dim, each layer its own."""
 _GATED_DELTA = frozenset({"qwen3_next", "qwen3_5", "qwen3_5_moe"})
-_COVERED = frozenset(_PLAIN.split()) | _GATED_DELTA
+_SHARING = frozenset({"gemma3n", "gemma4"})
+"""Their last layers may use the keys and values of earlier ones, and Gemma 4 has heads of two sizes."""
+_COVERED = frozenset(_PLAIN.split()) | _GATED_DELTA | _SHARING
 _DIFFERENT = {
     "deepseek": "latent attention",
     "kimi": "latent attention",
     "glm_moe_dsa": "latent attention",
     "longcat": "latent attention",
     "minicpm3": "latent attention",
-    "gemma3n": "layers that share keys and values",
-    "gemma4": "heads of two sizes, and layers that share keys and values",
     "mllama": "cross-attention layers",
     "t5": "cross-attention layers",
     "bart": "cross-attention layers",
@@ -67,6 +67,11 @@ def _gated_delta(checkpoint: Checkpoint, element_bytes: int) -> LinearAttention 
     )
 
 
+def _with_kv(checkpoint: Checkpoint, kind: str) -> int:
+    """Layers of that kind that keep keys and values of their own."""
+    return checkpoint.layers.get(kind, 0) - checkpoint.layers_without_kv.get(kind, 0)
+
+
 def _refusal(checkpoint: Checkpoint) -> KvUnknown | None:
     family, kinds = _family(checkpoint), set(checkpoint.layers)
     for kind in sorted(kinds - {FULL, SLIDING, LINEAR, "ffn"}):
@@ -78,7 +83,10 @@ def _refusal(checkpoint: Checkpoint) -> KvUnknown | None:
         return KvUnknown(reason=f"cockpit does not know how vLLM lays out the KV cache of {family} models")
     if LINEAR in kinds and (family not in _GATED_DELTA or checkpoint.linear_attention is None):
         return _unknown(checkpoint, "linear attention of another kind than gated delta")
-    if not kinds & {FULL, SLIDING}:
+    two_sizes = checkpoint.global_head_dim not in (None, checkpoint.head_dim)
+    if family not in _SHARING and (checkpoint.layers_without_kv or two_sizes):
+        return _unknown(checkpoint, "layers that share keys and values" if not two_sizes else "heads of two sizes")
+    if not any(_with_kv(checkpoint, kind) for kind in (FULL, SLIDING)):
         return _unknown(checkpoint, "no attention layers")
     if SLIDING in kinds and checkpoint.sliding_window is None:
         return KvUnknown(reason="the config has sliding-window layers and does not say how wide their window is")
@@ -95,15 +103,24 @@ def kv_model(checkpoint: Checkpoint) -> KvModel | KvUnknown:
     if refusal is not None:
         return refusal
     element_bytes = 4 if checkpoint.dtype == "float32" else 2
-    windows = {FULL: None, SLIDING: checkpoint.sliding_window}
+    heads, size = checkpoint.kv_heads, checkpoint.head_dim
+    shapes = {
+        FULL: (checkpoint.global_kv_heads or heads, checkpoint.global_head_dim or size, None),
+        SLIDING: (heads, size, checkpoint.sliding_window),
+    }
     return KvModel(
         attention=tuple(
             AttentionLayers(
-                layers=count, kv_heads=checkpoint.kv_heads, head_dim=checkpoint.head_dim, window=windows[kind]
+                layers=_with_kv(checkpoint, kind),
+                kv_heads=shapes[kind][0],
+                head_dim=shapes[kind][1],
+                window=shapes[kind][2],
             )
-            for kind, count in checkpoint.layers.items()
-            if kind in windows
+            for kind in checkpoint.layers
+            if kind in shapes and _with_kv(checkpoint, kind)
         ),
+        kv_cache_dtype=checkpoint.quantization.kv_cache_dtype,
+        whole_items=_family(checkpoint) == "gemma4",
         gated_delta=_gated_delta(checkpoint, element_bytes),
         gated_delta_layers=checkpoint.layers.get(LINEAR, 0),
         mtp_layers=checkpoint.mtp_layers,

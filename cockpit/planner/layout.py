@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from cockpit.planner.batch import batched_tokens, tokens_in_flight
 from cockpit.planner.groups import LayerSet, grouped
 from cockpit.planner.pages import (
@@ -130,6 +132,8 @@ def _state_set(shape: _Shape, page_bytes: int, block: int) -> LayerSet:
 def kv_layout(model: KvModel, settings: KvSettings) -> KvLayout | KvUnknown:
     """How vLLM lays out the KV cache of ``model``, or why that is not known."""
     release = release_of(settings.engine_version)
+    if settings.kv_cache_dtype == "auto" and model.kv_cache_dtype is not None:
+        settings = msgspec.structs.replace(settings, kv_cache_dtype=model.kv_cache_dtype)
     problem = problem_of(model, settings, release)
     if problem is not None or release is None:
         return KvUnknown(reason=problem or "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cockpit.planner.batch import steps_problem
+from cockpit.planner.batch import default_batched_tokens, steps_problem
 from cockpit.planner.pages import (
     DEFAULT_BLOCK_TOKENS,
     NVFP4,
@@ -13,6 +13,9 @@ from cockpit.planner.pages import (
 )
 from cockpit.planner.types import KvModel, KvSettings
 from cockpit.planner.versions import OLDEST, Release, has
+
+_LONGEST_ITEM_TOKENS = 8192
+"""No image or video of these models is longer (_get_min_mm_batched_tokens of engine/arg_utils.py)."""
 
 
 def _heads_problem(model: KvModel, settings: KvSettings) -> str | None:
@@ -44,6 +47,14 @@ def _dtype_problem(model: KvModel, settings: KvSettings, release: Release) -> st
     return None
 
 
+def _step_problem(model: KvModel, settings: KvSettings, release: Release) -> str | None:
+    if not (model.whole_items and settings.vision) or settings.max_num_batched_tokens is not None:
+        return None
+    if default_batched_tokens(settings, release) >= _LONGEST_ITEM_TOKENS:
+        return None
+    return "how many tokens a step must have to hold a whole video is not known here: set max_num_batched_tokens"
+
+
 def _kernel_problem(model: KvModel, settings: KvSettings) -> str | None:
     """Heads for which FlashAttention 4, where it is installed, changes the length of a block."""
     if settings.platform != "cuda" or settings.capability is None:
@@ -67,6 +78,7 @@ def problem_of(model: KvModel, settings: KvSettings, release: Release | None) ->
         return "the model has no attention layers"
     return (
         _heads_problem(model, settings)
+        or _step_problem(model, settings, release)
         or _dtype_problem(model, settings, release)
         or _kernel_problem(model, settings)
     )

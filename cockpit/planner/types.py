@@ -39,6 +39,10 @@ class KvModel(Frozen, frozen=True, kw_only=True):
     gated_delta_layers: int = 0
     mtp_layers: int = 0
     """Attention layers that speculation with the model's own MTP head adds."""
+    kv_cache_dtype: str | None = None
+    """The KV cache that the checkpoint asks for, which one of type ``auto`` has."""
+    whole_items: bool = False
+    """A step holds an image or a video whole, so that vLLM's own number of tokens in a step may be raised."""
     element_bytes: int = 2
     """Of the model's own number type, which a KV cache of type ``auto`` and the convolution states have."""
 
@@ -65,6 +69,8 @@ class KvSettings(Frozen, frozen=True, kw_only=True):
     gpu_total_bytes: int | None = None
     """Decides vLLM's own max_num_batched_tokens; None is a card below 70 GiB."""
     gpu_name: str | None = None
+    vision: bool = False
+    """Images and videos are taken."""
 
 
 class Group(Frozen, frozen=True, kw_only=True):

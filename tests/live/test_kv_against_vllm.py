@@ -140,6 +140,35 @@ _GEMMA = {
     "query_pre_attn_scalar": 32,
     "tie_word_embeddings": True,
 }
+_SHARING = {
+    **_SMALL,
+    "architectures": ["Gemma4ForCausalLM"],
+    "model_type": "gemma4_text",
+    "num_hidden_layers": 10,
+    "sliding_window": 64,
+    "layer_types": ["sliding_attention" if (layer + 1) % 5 else "full_attention" for layer in range(10)],
+    "global_head_dim": 64,
+    "num_global_key_value_heads": 1,
+    "attention_k_eq_v": True,
+    "num_kv_shared_layers": 3,
+    "hidden_size_per_layer_input": 0,
+    "tie_word_embeddings": True,
+}
+_NANO = {
+    **_SMALL,
+    "architectures": ["Gemma3nForCausalLM"],
+    "model_type": "gemma3n_text",
+    "num_hidden_layers": 15,
+    "intermediate_size": 256,
+    "sliding_window": 64,
+    "layer_types": ["sliding_attention" if (layer + 1) % 5 else "full_attention" for layer in range(15)],
+    "num_kv_shared_layers": 5,
+    "hidden_size_per_layer_input": 16,
+    "vocab_size_per_layer_input": 512,
+    "laurel_rank": 16,
+    "activation_sparsity_pattern": [0.0] * 15,
+    "tie_word_embeddings": True,
+}
 _GATED_DELTA = {
     **_SMALL,
     "architectures": ["Qwen3NextForCausalLM"],
@@ -194,8 +223,13 @@ def _boot(engine: Engine, folder: Path, *flags: str) -> str:
 
 @pytest.mark.parametrize(
     ("config", "flags", "block"),
-    [(_GEMMA, [], 128), (_GATED_DELTA, ["--mamba-ssm-cache-dtype", "float32"], 640)],
-    ids=["windows", "gated delta"],
+    [
+        (_GEMMA, [], 128),
+        (_SHARING, [], 128),
+        (_NANO, [], 128),
+        (_GATED_DELTA, ["--mamba-ssm-cache-dtype", "float32"], 640),
+    ],
+    ids=["windows", "two sizes and sharing", "sharing alone", "gated delta"],
 )
 def test_a_server_prints_what_was_forecast(
     engine: Engine, tmp_path: Path, config: dict[str, Any], flags: list[str], block: int

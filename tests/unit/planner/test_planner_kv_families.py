@@ -68,7 +68,10 @@ def test_a_family_that_is_not_covered_is_unknown_and_says_why(name: str, says: s
     ("changes", "says"),
     [
         ({"model_type": "kimi_k2"}, "latent attention"),
-        ({"model_type": "gemma4_text"}, "heads of two sizes"),
+        ({"global_head_dim": 256}, "heads of two sizes"),
+        ({"layers_without_kv": {"full_attention": 4}}, "layers that share keys and values"),
+        ({"model_type": "gemma3n_text", "layers_without_kv": {"full_attention": 32}}, "no attention layers"),
+        ({"model_type": "gemma4_unified"}, "gemma4_unified"),
         ({"model_type": "mllama"}, "cross-attention"),
         ({"model_type": "brand_new"}, "brand_new"),
         ({"layers": {"chunked_attention": 24, "full_attention": 8}}, "chunked local attention"),
