@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from cockpit.checkpoint.inspect import inspect
 from cockpit.checkpoint.types import Checkpoint, Quantization
 from cockpit.config import Config, load_config
 from cockpit.errors import CockpitError, FailedError
+from cockpit.fleet import Fleet, InstanceView
 from cockpit.hub import cached_repos, hub_cache
 from cockpit.launch.new_slug import propose, save
 from cockpit.launch.plan import Address, Facts, context_for, make_plan, toggle_states
@@ -27,22 +28,19 @@ from cockpit.redact import is_secret
 from cockpit.rig.engines import choose_engine, command_of, find_engines, probe_engine
 from cockpit.rig.facts import read_facts
 from cockpit.rig.flags import cached_flags, engine_flags
-from cockpit.rig.gpus import gpu_holders, used_gpu_bytes
+from cockpit.rig.gpus import gpu_holders
 from cockpit.rig.host import first_free_port, port_is_free, port_owner, process_name
 from cockpit.rig.rig import read_rig
 from cockpit.rig.types import Engine, EngineProblem, Rig
 from cockpit.rules.finding import Finding, ToggleState
 from cockpit.rules.plan_rules import blocks_first, plan_findings, refusals
 from cockpit.supervisor import store
-from cockpit.supervisor.diagnose.files import diagnose_record, end_of
-from cockpit.supervisor.diagnose.types import Diagnosis
-from cockpit.supervisor.ready import probe, state_of
+from cockpit.supervisor.ready import state_of
 from cockpit.supervisor.record import InstanceRecord
-from cockpit.supervisor.spawn import Running, attach, start
-from cockpit.supervisor.stop import StopResult, stop
-from cockpit.telemetry.frame import State
-from cockpit.watch import Watch
+from cockpit.supervisor.spawn import Running, start
+from cockpit.supervisor.stop import stop
 
+__all__ = ["CheckpointAnswer", "InstanceView", "Session", "describe", "read_checkpoint", "refuse_if_blocked"]
 FIRST_PORT = 8000
 
 
@@ -71,14 +69,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
 
-class InstanceView(msgspec.Struct, frozen=True, kw_only=True):
-    """One instance on record and what it is doing."""
-
-    record: InstanceRecord
-    state: State
-
-
-class Session:
+class Session(Fleet):
     """Facts are read once, when first needed, and kept; ``refresh`` forgets them."""
 
     def __init__(
@@ -87,12 +78,11 @@ class Session:
         environ: Mapping[str, str] | None = None,
         described_rig: Rig | None = None,
     ) -> None:
+        super().__init__()
         self.config = load_config() if config is None else config
         self.environ = dict(os.environ if environ is None else environ)
         self._described_rig = described_rig
         self._checkpoints: dict[str, CheckpointAnswer] = {}
-        self._started: dict[str, Running] = {}
-        """Servers that are children of this process: only their parent sees how they end."""
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -256,51 +246,6 @@ class Session:
         """Plan anew, so that a port taken meanwhile is not used, and start."""
         facts = self.facts(entry)
         return self.start(self.plan_entry(entry, chosen, facts)).record
-
-    def instances(self) -> tuple[list[InstanceView], list[str]]:
-        """Every instance on record with its state, oldest first, and one sentence for each unreadable record."""
-        for name, running in list(self._started.items()):
-            if running.poll() is not None:
-                # A child's exit code is known to its parent alone: it is written down here or never.
-                probe(running)
-                self._started.pop(name, None)
-        records, problems = store.load_all()
-        views = [InstanceView(record=record, state=state_of(record)) for record in records]
-        return sorted(views, key=lambda view: view.record.created_at), problems
-
-    @staticmethod
-    def is_on_record(name: str) -> bool:
-        """Whether an instance of that name is on record: a stop, of any cockpit, takes it away."""
-        return store.exists(name)
-
-    def running(self, name: str) -> Running:
-        """The instance of that name, or of that slug when only one serves it. Raises CockpitError for none."""
-        record = store.find(name)
-        child = self._started.get(record.name)
-        return child if child is not None else attach(record)
-
-    def watch(self, name: str) -> Watch:
-        """Follow one instance. Raises CockpitError for an unknown one."""
-        return Watch(self.running(name))
-
-    def diagnosis(self, name: str) -> Diagnosis | None:
-        """Why the server of that name died; None while it lives. Raises CockpitError for an unknown one."""
-        running = self.running(name)
-        return (
-            diagnose_record(running.record, end_of(running.record, dead=True)) if probe(running) == "dead" else None
-        )
-
-    def stop(self, name: str, on_event: Callable[[str], None] = lambda _: None) -> StopResult:
-        """Stop one instance and wait until nothing of it is left. Raises CockpitError for an unknown one."""
-        running = self.running(name)
-        gpus = running.record.gpus
-        before = used_gpu_bytes(gpus) if gpus else None
-        result = stop(running, on_event)
-        self._started.pop(running.record.name, None)
-        after = used_gpu_bytes(gpus) if gpus else None
-        if before is None or after is None:
-            return result
-        return msgspec.structs.replace(result, gpu_bytes_freed=max(0, before - after))
 
     def inspect(self, source: str) -> Inspection:
         """A checkpoint by folder, config.json or cached repository, judged through the slug it would get.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import Protocol
 
 import msgspec
 
 from cockpit.supervisor.boot_pace import Pace
-from cockpit.supervisor.boot_state import BootState
+from cockpit.supervisor.boot_state import BootFacts, BootState
 from cockpit.supervisor.diagnose.types import Diagnosis
-from cockpit.supervisor.process import members_of
+from cockpit.supervisor.process import is_alive, members_of
 from cockpit.supervisor.ready import BootWatch, state_of
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.silence import Silence
@@ -49,8 +50,52 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
         return self.record.ready_at is not None
 
 
-class Watch:
-    """Follows one instance; ``tick`` blocks for a moment and belongs into a worker thread."""
+class Watch(Protocol):
+    """Follows one server; ``tick`` blocks for a moment and belongs into a worker thread."""
+
+    def tick(self) -> Observation:
+        """One look."""
+
+    def close(self) -> None:
+        """Let go; the server is left as it is."""
+
+
+_NO_BOOT = BootState(stages=(), current=None, facts=BootFacts(), ready=True, first_exception=None)
+
+
+class ForeignWatch:
+    """A server that no cockpit started: its figures, and whether its process lives; it has no log and no boot."""
+
+    def __init__(self, record: InstanceRecord) -> None:
+        self._record = record
+        self._sampler = Sampler(
+            record.url,
+            pids=(lambda: [who.pid for who in members_of(record)]) if record.process else None,
+            gpu_indices=record.gpus or None,
+            read_gpus=record.process is not None,
+        )
+
+    def tick(self) -> Observation:
+        """One look at the process and the figures."""
+        record = self._record
+        gone = record.process is not None and not is_alive(record.process)
+        state: State = "dead" if gone else "foreign"
+        return Observation(
+            record=record,
+            state=state,
+            boot=_NO_BOOT,
+            boot_seconds=0.0,
+            frame=self._sampler.tick(time.time(), state),
+            lines=(),
+        )
+
+    def close(self) -> None:
+        """Let go of the connection and of NVML."""
+        self._sampler.close()
+
+
+class InstanceWatch:
+    """Follows one instance."""
 
     def __init__(self, running: Running) -> None:
         self._running = running

@@ -17,7 +17,11 @@ from cockpit.cli.output import emit, flush, ready_streams, tell
 from cockpit.errors import CockpitError
 from cockpit.redact import redact, secret_values
 
-VERBS = ("slugs", "inspect", "kv", "doctor", "check", "plan", "serve", "ps", "top", "logs", "stop", "engines", "demo")
+VERBS = (
+    *("slugs", "inspect", "kv", "doctor", "check", "plan"),
+    *("serve", "ps", "top", "logs", "stop", "adopt"),
+    *("engines", "demo"),
+)
 """Modules of this package; each has add(subparsers), which names its run function."""
 
 

@@ -1,27 +1,30 @@
-"""`cockpit ps`: every server on record."""
+"""`cockpit ps`: every server of this host, on record or not."""
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cockpit.cli.options import verb
 from cockpit.cli.output import emit, say, table, tell
-from cockpit.cli.serve import expected_boot_seconds
 from cockpit.units import UNKNOWN, duration
 
 if TYPE_CHECKING:
-    from cockpit.session import InstanceView
+    from cockpit.fleet import InstanceView
+    from cockpit.supervisor.others import Other
+
+_LOOKS_AT_ONCE = 8
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the verb."""
-    verb(verbs, "ps", "list the servers on record", run)
+    verb(verbs, "ps", "list the servers of this host, also those that no cockpit started", run)
 
 
-def instance_json(view: InstanceView) -> dict[str, Any]:
-    """One row of `cockpit ps`."""
+def instance_json(view: InstanceView, answers: bool | None = None) -> dict[str, Any]:
+    """One row of `cockpit ps` for an instance on record."""
     record = view.record
     return {
         "instance": record.name,
@@ -32,37 +35,106 @@ def instance_json(view: InstanceView) -> dict[str, Any]:
         "url": record.url,
         "started_at": record.created_at,
         "ready_at": record.ready_at,
-        "expected_boot_seconds": expected_boot_seconds(record),
         "exit_code": record.exit_code,
         "gpus": record.gpus,
         "log": record.log,
+        "kind": "own",
+        "answers": answers,
+        "orphans": _survivors(view),
     }
 
 
+def other_json(other: Other, answers: bool | None = None) -> dict[str, Any]:
+    """One row for what no record holds; orphans count as dead, everything else as foreign."""
+    orphans = other.kind == "orphans"
+    return {
+        "instance": other.name,
+        "slug": None,
+        "model": other.model,
+        "pid": other.pid,
+        "state": "dead" if orphans else "foreign",
+        "url": other.url,
+        "started_at": other.started_at,
+        "ready_at": None,
+        "exit_code": None,
+        "gpus": other.gpus,
+        "log": None,
+        "kind": other.kind,
+        "answers": answers,
+        "orphans": [who.pid for who in other.processes] if orphans else [],
+    }
+
+
+def _survivors(view: InstanceView) -> list[int]:
+    """Processes of a dead instance that still run."""
+    from cockpit.supervisor.process import members_of
+
+    return [who.pid for who in members_of(view.record)] if view.state == "dead" else []
+
+
+def _answers(urls: Sequence[str | None]) -> list[bool | None]:
+    """Whether each address answers /health, all asked at once; None where there is none."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from cockpit.supervisor.endpoint import answers_health
+
+    with ThreadPoolExecutor(_LOOKS_AT_ONCE) as pool:
+        return list(pool.map(lambda url: None if url is None else answers_health(url), urls))
+
+
 def run(arguments: argparse.Namespace) -> int:
-    """Print the instances, dead ones included until they are stopped or started again."""
+    """Print the servers, dead ones included until they are stopped or started again."""
     from cockpit.session import Session
 
-    views, problems = Session().instances()
-    for problem in problems:
+    session = Session()
+    views, problems = session.instances()
+    others, more_problems = session.others()
+    for problem in (*problems, *more_problems):
         tell(f"⚠ {problem}")
-    if arguments.json:
-        emit([instance_json(view) for view in views])
-        return 0
-    if not views:
-        say("Nothing is served. `cockpit slugs` lists what could be.")
-        return 0
-    now = time.time()
-    rows = [
-        [
-            view.record.name,
-            view.record.slug,
-            view.state,
-            str(view.record.process.pid) if view.record.process else UNKNOWN,
-            view.record.url,
-            duration((view.record.ended_at or now) - view.record.created_at),
-        ]
-        for view in views
+    asked = [
+        *(view.record.url if view.state == "ready" else None for view in views),
+        *(None if other.kind == "orphans" else other.url for other in others),
     ]
-    table(["INSTANCE", "SLUG", "STATE", "PID", "URL", "UP"], rows, right=(3,))
+    answers = _answers(asked)
+    rows = [
+        *(instance_json(view, said) for view, said in zip(views, answers, strict=False)),
+        *(other_json(other, said) for other, said in zip(others, answers[len(views) :], strict=True)),
+    ]
+    if arguments.json:
+        emit(rows)
+    elif not rows:
+        say("Nothing is served. `cockpit slugs` lists what could be.")
+    else:
+        ended = [*(view.record.ended_at for view in views), *(None for _ in others)]
+        table(
+            ["INSTANCE", "SLUG", "STATE", "PID", "URL", "UP"],
+            [_text_row(row, end) for row, end in zip(rows, ended, strict=True)],
+            right=(3,),
+        )
+        _tell_troubles(rows)
     return 0
+
+
+def _text_row(row: dict[str, Any], ended_at: float | None) -> list[str]:
+    started = row["started_at"]
+    return [
+        row["instance"],
+        row["slug"] or row["model"] or UNKNOWN,
+        "orphans" if row["kind"] == "orphans" else row["state"],
+        UNKNOWN if row["pid"] is None else str(row["pid"]),
+        row["url"] or UNKNOWN,
+        UNKNOWN if started is None else duration(max(0.0, (ended_at or time.time()) - started)),
+    ]
+
+
+def _tell_troubles(rows: Sequence[dict[str, Any]]) -> None:
+    """What the table cannot say: who does not answer, and what of the dead still runs."""
+    for row in rows:
+        name = row["instance"]
+        if row["answers"] is False and row["kind"] == "own":
+            tell(f"⚠ {name} runs and does not answer on {row['url']}. `cockpit logs {name}` shows its last lines.")
+        elif row["answers"] is False:
+            tell(f"⚠ {name} does not answer on {row['url']}: it loads, hangs, or is gone.")
+        if row["orphans"]:
+            pids = ", ".join(map(str, row["orphans"]))
+            tell(f"⚠ Of {name} processes still run ({pids}) and hold its memory. `cockpit stop {name}` ends them.")

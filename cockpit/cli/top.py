@@ -11,6 +11,7 @@ from cockpit.cli.options import verb
 from cockpit.cli.output import emit, say
 
 if TYPE_CHECKING:
+    from cockpit.supervisor.others import Other
     from cockpit.telemetry.frame import Frame
 
 
@@ -58,7 +59,11 @@ def measure(name: str | None, url: str | None, seconds: float) -> Frame:
 
     if url is not None:
         return sample_window(url, seconds, read_gpus=False, state="foreign")
-    record = Session().running(name or "").record
+    session = Session()
+    other = session.other(name or "")
+    if other is not None:
+        return _measure_other(other, seconds)
+    record = session.running(name or "").record
     state = state_of(record)
     if state in ("starting", "dead"):
         raise FailedError(
@@ -72,6 +77,26 @@ def measure(name: str | None, url: str | None, seconds: float) -> Frame:
         pids=lambda: [who.pid for who in members_of(record)],
         gpu_indices=record.gpus or None,
         int8_requested=record.values.get("int8") == "on",
+    )
+
+
+def _measure_other(other: Other, seconds: float) -> Frame:
+    """One frame of a server that no cockpit started."""
+    from cockpit.errors import FailedError
+    from cockpit.supervisor.others import as_record
+    from cockpit.supervisor.process import members_of
+    from cockpit.telemetry.sampler import sample_window
+
+    if other.url is None or other.kind == "orphans":
+        raise FailedError(f"{other.name} has no address to ask", other.what[:200])
+    record = as_record(other)
+    return sample_window(
+        other.url,
+        seconds,
+        state="foreign",
+        pids=(lambda: [who.pid for who in members_of(record)]) if other.processes else None,
+        gpu_indices=other.gpus or None,
+        read_gpus=bool(other.processes),
     )
 
 

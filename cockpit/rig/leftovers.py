@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +14,8 @@ from cockpit.rig.gpus import gpu_holders
 
 _TITLE = "VLLM::"
 """vLLM titles its engines and workers so; the kernel keeps 15 characters of it."""
+_OTHER_TITLE = re.compile(rb"[^\s\0]{1,60}::(?:EngineCore|Worker|APIServer|DPCoordinator)")
+"""The same with another VLLM_PROCESS_NAME_PREFIX, as the whole command line has it."""
 _PYTHON = ("python", "pypy")
 SETTLE_SECONDS = 3.0
 """A worker whose engine is gone ends by itself within some two seconds (seen on vLLM 0.32)."""
@@ -24,6 +28,8 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     started_at: float
     """Unix time."""
+    group: int = 0
+    """Its process group, which bears the pid of the server that is gone when that was started in one of its own."""
     gpu_bytes: Mapping[int, int | None]
     """Bytes that it holds by GPU index; empty when it holds none or NVML does not say."""
 
@@ -61,6 +67,7 @@ def find_leftovers() -> tuple[Leftover, ...]:
             pid=process.pid,
             title=process.name,
             started_at=process.started_at,
+            group=_group_of(process.pid),
             gpu_bytes={gpu: by_pid[process.pid] for gpu, by_pid in held.items() if process.pid in by_pid},
         )
         for process in sorted(lost, key=lambda one: one.pid)
@@ -83,13 +90,32 @@ def _processes() -> dict[int, _Process]:
     return found
 
 
+def _is_titled(process: _Process) -> bool:
+    """Whether it bears a title as vLLM gives them."""
+    if process.name.startswith(_TITLE):
+        return True
+    if "::" not in process.name:
+        return False
+    try:
+        return _OTHER_TITLE.match(Path(f"/proc/{process.pid}/cmdline").read_bytes()) is not None
+    except OSError:
+        return False
+
+
+def _group_of(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return 0
+
+
 def _is_lost(process: _Process, processes: Mapping[int, _Process]) -> bool:
     """Whether it is one of vLLM's and its line ends at no server."""
-    if not process.name.startswith(_TITLE):
+    if not _is_titled(process):
         return False
     seen: set[int] = set()
     at: _Process | None = process
-    while at is not None and at.name.startswith(_TITLE) and at.pid not in seen:
+    while at is not None and at.pid not in seen and _is_titled(at):
         seen.add(at.pid)
         at = processes.get(at.parent)
     return at is None or not _may_be_python(at)

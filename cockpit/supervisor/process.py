@@ -147,6 +147,14 @@ def _children_of(root: int, table: dict[int, _Stat]) -> set[int]:
     return found
 
 
+def children_of(who: ProcessIdentity) -> tuple[ProcessIdentity, ...]:
+    """Every living process below this very one; none when it is gone."""
+    table = _table()
+    below = sorted(_children_of(who.pid, table)) if is_alive(who) else []
+    found = (_identify(table[pid]) for pid in below)
+    return tuple(one for one in found if one is not None)
+
+
 def _writes_to(pid: int, log: str) -> bool:
     """Whether standard output or error of ``pid`` is this log file: children inherit it for life."""
     for descriptor in ("1", "2"):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import time
 from collections.abc import Iterator
-from typing import Literal
-from urllib.parse import urlsplit
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,15 +15,16 @@ from cockpit.supervisor.boot_pace import Pace, pace_of
 from cockpit.supervisor.boot_state import BootState
 from cockpit.supervisor.diagnose.files import end_of
 from cockpit.supervisor.diagnose.types import Diagnosis
+from cockpit.supervisor.endpoint import answers_health, served_models
 from cockpit.supervisor.logfile import Tail
-from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
+from cockpit.supervisor.record import InstanceRecord
+from cockpit.supervisor.shared_memory import segments_of
 from cockpit.supervisor.silence import Silence
 from cockpit.supervisor.silence_watch import SilenceWatch
 from cockpit.supervisor.spawn import Running, attach
 
 Life = Literal["starting", "ready", "dead"]
 State = Literal["starting", "ready", "stopping", "dead"]
-_HEALTH_TIMEOUT_SECONDS = 1.0
 _TICK_SECONDS = 0.25
 _NOTE_EVERY_SECONDS = 2.0
 _LOG_LAG_SECONDS = 2.0
@@ -37,24 +36,18 @@ _STOP_SECONDS = 120.0
 """A stop that was asked for longer ago was given up: its cockpit died or the server withstood it."""
 
 
-def answers_health(url: str) -> bool:
-    """Whether GET /health of ``url`` gives 200 within a second; no proxy is ever asked."""
-    parts = urlsplit(url)
-    if parts.hostname is None:
-        return False
-    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=_HEALTH_TIMEOUT_SECONDS)
-    try:
-        connection.request("GET", "/health", headers={"Connection": "close"})
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException, ValueError):
-        return False
-    finally:
-        connection.close()
-
-
 def serves(record: InstanceRecord) -> bool:
-    """Whether the instance answers on its port, and not a stranger that has the port."""
-    return answers_health(record.url) and process.owns_port(record, record.port) is not False
+    """Whether the instance answers on its port, and not a stranger that has the port.
+
+    Where nobody can say whose listener it is, the name of the model that it serves decides, if it gives one.
+    """
+    if not answers_health(record.url):
+        return False
+    owned = process.owns_port(record, record.port)
+    if owned is None:
+        models = served_models(record.url)
+        return models is None or record.served_model_name in models
+    return owned
 
 
 def probe(running: Running) -> Life:
@@ -73,19 +66,25 @@ def probe(running: Running) -> Life:
         return "ready"
     if not serves(record):
         return "starting"
-    running.update(ready_at=time.time(), descendants=_below(record))
+    running.update(ready_at=time.time(), **_belongings(record))
     return "ready"
 
 
 def note_descendants(running: Running) -> None:
     """Record the engine and worker processes as they come, so that they can be found when their parent dies."""
-    below = _below(running.record)
-    if below and below != running.record.descendants:
-        running.update(descendants=below)
+    record = running.record
+    found = _belongings(record)
+    if found["descendants"] and found != {"descendants": record.descendants, "segments": record.segments}:
+        running.update(**found)
 
 
-def _below(record: InstanceRecord) -> tuple[ProcessIdentity, ...]:
-    return tuple(who for who in process.members_of(record) if who != record.process)
+def _belongings(record: InstanceRecord) -> dict[str, Any]:
+    """The fields of a record that say what belongs to its server: processes and shared memory."""
+    members = process.members_of(record)
+    return {
+        "descendants": tuple(who for who in members if who != record.process),
+        "segments": tuple(sorted(segments_of(members), key=lambda one: one.path)),
+    }
 
 
 def state_of(record: InstanceRecord) -> State:

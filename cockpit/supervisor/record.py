@@ -23,6 +23,13 @@ class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """Boot id of the kernel and start in clock ticks since boot: exact and free of the clock; empty is unknown."""
 
 
+class Segment(msgspec.Struct, frozen=True):
+    """One segment of shared memory, by file and inode: a later one of the same name is another."""
+
+    path: str
+    inode: int
+
+
 class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One server that a cockpit started: written before anything can go wrong, replaced atomically."""
 
@@ -35,6 +42,8 @@ class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The ``vllm serve`` process, leader of its own session; None between record and spawn."""
     descendants: tuple[ProcessIdentity, ...] = ()
     """EngineCore and workers, as last seen."""
+    segments: tuple[Segment, ...] = ()
+    """Shared memory that they had mapped then: nothing else tells whose it is once they are gone."""
     argv: tuple[str, ...]
     env: dict[str, str | None]
     """What differed from the caller's environment; secrets are replaced by ``<redacted>``."""

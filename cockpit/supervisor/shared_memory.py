@@ -1,6 +1,6 @@
-"""Shared memory that a killed server leaves behind: vLLM's message queues are Python segments in /dev/shm.
+"""Shared memory that a killed server leaves behind: message queues, NCCL's buffers, offloaded KV caches in /dev/shm.
 
-Whoever ends them normally is the resource tracker, a child of the server that a kill of the group takes along.
+Whoever ends the queues normally is the resource tracker, a child of the server that a kill of the group takes along.
 """
 
 from __future__ import annotations
@@ -11,18 +11,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-import msgspec
+from cockpit.supervisor.record import ProcessIdentity, Segment
 
-from cockpit.supervisor.record import ProcessIdentity
-
-_MAPPED = re.compile(r"^\S+ \S+ \S+ \S+ (?P<inode>\d+)\s+(?P<path>/dev/shm/psm_\w+)$", re.MULTILINE)
-
-
-class Segment(msgspec.Struct, frozen=True):
-    """One segment, by file and inode: a later one of the same name is another."""
-
-    path: str
-    inode: int
+_NAMES = r"psm_\w+|nccl-\w+|torch_[\w-]+|vllm_(?:offload|ec)_[\w.-]+\.mmap"
+"""Made by Python's shared memory, NCCL, PyTorch and vLLM; a model file that lies in /dev/shm is none of these."""
+_MAPPED = re.compile(rf"^\S+ \S+ \S+ \S+ (?P<inode>\d+)\s+(?P<path>/dev/shm/(?:{_NAMES}))$", re.MULTILINE)
 
 
 def segments_of(members: Iterable[ProcessIdentity]) -> frozenset[Segment]:

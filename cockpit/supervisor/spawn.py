@@ -18,6 +18,9 @@ from cockpit.launch.types import LaunchPlan
 from cockpit.supervisor import process, store
 from cockpit.supervisor.record import InstanceRecord
 
+MARK = "COCKPIT_INSTANCE"
+"""Variable of a server that a cockpit started: its record's file."""
+
 
 class Exit(msgspec.Struct, frozen=True):
     """A server process that has ended."""
@@ -77,7 +80,7 @@ def start(plan: LaunchPlan, name: str | None = None, forecast: dict[str, Any] | 
     created_at = time.time()
     record = store.reserve(lambda free: _draft(plan, free, created_at, forecast), plan.slug, name)
     try:
-        child = _spawn(plan, record.log)
+        child = _spawn(plan, record)
     except CockpitError:
         store.remove(record)
         _remove_empty(Path(record.log))
@@ -120,13 +123,14 @@ def _draft(plan: LaunchPlan, name: str, created_at: float, forecast: dict[str, A
     )
 
 
-def child_environment(env: dict[str, str | None]) -> dict[str, str]:
-    """The caller's environment with the plan's changes; None removes a variable."""
-    merged = {**os.environ, **env}
+def child_environment(env: dict[str, str | None], mark: str) -> dict[str, str]:
+    """The caller's environment with the plan's changes and the record's mark; None removes a variable."""
+    merged = {**os.environ, **env, MARK: mark}
     return {key: value for key, value in merged.items() if value is not None}
 
 
-def _spawn(plan: LaunchPlan, log: str) -> subprocess.Popen[bytes]:
+def _spawn(plan: LaunchPlan, record: InstanceRecord) -> subprocess.Popen[bytes]:
+    log = record.log
     if not plan.argv:
         raise CockpitError("the plan has no command", "", "Check the engine with `cockpit engines`.")
     if not Path(plan.cwd).is_dir():
@@ -141,7 +145,7 @@ def _spawn(plan: LaunchPlan, log: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             list(plan.argv),
             cwd=plan.cwd,
-            env=child_environment(plan.env),
+            env=child_environment(plan.env, str(paths.instances_home() / f"{record.name}.json")),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -40,7 +40,7 @@ def _file(name: str) -> Path:
 
 
 @contextlib.contextmanager
-def _locked() -> Iterator[None]:
+def locked() -> Iterator[None]:
     """Hold the lock under which records are changed, so that no cockpit brings back what another removed."""
     folder = paths.ensure_private(paths.instances_home())
     try:
@@ -179,7 +179,7 @@ def update(record: InstanceRecord, **changes: Any) -> InstanceRecord | None:
 
     Only the instance that ``record`` describes is changed, not a later one that took its name.
     """
-    with _locked():
+    with locked():
         now = _read(_file(record.name))
         if isinstance(now, str) or now.created_at != record.created_at:
             return None
@@ -191,7 +191,7 @@ def update(record: InstanceRecord, **changes: Any) -> InstanceRecord | None:
 
 def remove(record: InstanceRecord) -> None:
     """Delete the record, unless a later instance took its name; one that is gone already is fine."""
-    with _locked():
+    with locked():
         path = _file(record.name)
         now = _read(path)
         if isinstance(now, str) or now.created_at == record.created_at:
@@ -213,6 +213,13 @@ def mark_dead(record: InstanceRecord, exit_code: int | None) -> InstanceRecord:
 def exists(name: str) -> bool:
     """Whether an instance of that name is on record; a stop takes it away."""
     return _file(name).exists()
+
+
+def names(text: str) -> bool:
+    """Whether ``text`` names an instance on record, or the slug of one."""
+    if _NAME.fullmatch(text) and ".." not in text and _file(text).exists():
+        return True
+    return any(text in (record.slug, record.slug.partition("/")[2]) for record in load_all()[0])
 
 
 def find(text: str) -> InstanceRecord:

@@ -7,10 +7,9 @@ import contextlib
 import signal
 import sys
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -22,29 +21,27 @@ from cockpit.errors import CockpitError
 from cockpit.launch.plan import Facts
 from cockpit.launch.toggles import TOGGLES
 from cockpit.rig.types import Engine, Rig
-from cockpit.session import InstanceView, Session
+from cockpit.session import Session
 from cockpit.supervisor.record import InstanceRecord
-from cockpit.telemetry.frame import State
 from cockpit.tui.commands import EVERYWHERE, bindings, commands_for
-from cockpit.tui.content import printable
+from cockpit.tui.fleet_app import FleetApp
 from cockpit.tui.keymap import check_keymap
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.screens.catalog import CatalogScreen
-from cockpit.tui.screens.dialogs import HelpScreen, Question, quit_question, stop_question
+from cockpit.tui.screens.dialogs import HelpScreen
 from cockpit.tui.screens.instance import InstanceScreen
 from cockpit.tui.screens.instances import InstancesScreen
 from cockpit.tui.themes import DEFAULT_THEME, load_themes
-from cockpit.tui.workers import cancelled, run_in_thread, sleep
+from cockpit.tui.workers import run_in_thread
 
 if TYPE_CHECKING:
     from cockpit.bench.load import Load
 
-_INSTANCES_EVERY_SECONDS = 1.0
 _SHEETS = ("base", "catalog", "card", "instance", "instances", "dialogs")
 
 
-class CockpitApp(App[None]):
+class CockpitApp(FleetApp):
     """One screen at a time; long work belongs to the app, so that it outlives the screen that asked for it."""
 
     TITLE = "cockpit"
@@ -58,11 +55,9 @@ class CockpitApp(App[None]):
 
     rig: reactive[Rig | None] = reactive(None)
     engines: reactive[tuple[Engine, ...] | None] = reactive(None)
-    instances: reactive[tuple[InstanceView, ...]] = reactive(())
 
     def __init__(self, session: Session | None = None, demo_slug: str | None = None, show_clock: bool = True) -> None:
-        super().__init__()
-        self.session = Session() if session is None else session
+        super().__init__(session)
         self.show_clock = show_clock
         self._demo_slug = demo_slug
         self._load: Load | None = None
@@ -89,7 +84,7 @@ class CockpitApp(App[None]):
             self.warn(problem)
         self._catch_signals()
         self.gather_facts()
-        run_in_thread(self, self._poll_instances, "instances", self.warn)
+        self.look_at_servers()
         if self._demo_slug is not None:
             run_in_thread(self, self._start_demo, "demo", self.warn)
 
@@ -131,46 +126,6 @@ class CockpitApp(App[None]):
             free_port=8000,
             cwd="/",
         )
-
-    # Instances
-
-    def _poll_instances(self) -> None:
-        """In a thread: the records and their states, once a second, as long as the app lives."""
-        worker = get_current_worker()
-        told: set[str] = set()
-        while not cancelled(worker):
-            try:
-                views, problems = self.session.instances()
-                self.call_later(self._have_instances, tuple(views), [text for text in problems if text not in told])
-            except CockpitError as error:
-                # A full disk, say: told once, and looked at again as long as the app lives.
-                problems = [error.sentence()]
-                if problems[0] not in told:
-                    self.call_later(self.warn, problems[0])
-            told.update(problems)
-            sleep(worker, _INSTANCES_EVERY_SECONDS)
-
-    def _have_instances(self, views: tuple[InstanceView, ...], problems: list[str]) -> None:
-        died = {view.record.name for view in views if view.state == "dead"}
-        before = {view.record.name for view in self.instances if view.state != "dead"}
-        self.instances = views
-        if self._load is not None and self._load_name not in self.live_names():
-            self._load.stop(timeout_seconds=0.0)
-            self._load = None
-        for problem in problems:
-            self.warn(problem)
-        for name in sorted(died & before):
-            if not (isinstance(self.screen, InstanceScreen) and self.screen.instance_name == name):
-                self.warn(f"{name} died", "Its screen (i) says how.")
-
-    def state_of(self, slug: str) -> State | None:
-        """What the newest instance of a slug is doing; None when there is none."""
-        states = [view.state for view in self.instances if view.record.slug == slug]
-        return states[-1] if states else None
-
-    def live_names(self) -> list[str]:
-        """Instances with a running server."""
-        return [view.record.name for view in self.instances if view.state != "dead"]
 
     # Navigation
 
@@ -230,100 +185,11 @@ class CockpitApp(App[None]):
 
         return run
 
-    # Stopping and leaving
-
-    def ask_stop_slug(self, slug: str) -> None:
-        """Stop the newest instance of a slug; asks first."""
-        for view in reversed(self.instances):
-            if view.record.slug == slug:
-                self.ask_stop(view.record.name)
-                return
-        self.inform(f"{slug} is not being served")
-
-    def ask_stop(self, name: str) -> None:
-        """Stop one instance; asks first unless it is dead."""
-        view = next((view for view in self.instances if view.record.name == name), None)
-        if view is not None and view.state == "dead":
-            self.stop_instance(name)
-            return
-        url = view.record.url if view is not None else ""
-        self.push_screen(
-            stop_question(name, f"Requests in flight at {url} are cut off."),
-            lambda answer: self.stop_instance(name) if answer == "stop" else None,
-        )
-
-    def stop_instance(self, name: str) -> None:
-        """Stop in the background, saying each step."""
-        run_in_thread(self, lambda: self._stop_one(name), f"stop-{name}", self.warn)
-
-    def _stop_one(self, name: str) -> None:
-        self._stop(name)
-
-    def _stop(self, name: str) -> bool:
-        """In a thread: whether nothing is left. What it tells never waits for the screen, which may be closing."""
-        views = self.instances
-        dead = next((view for view in views if view.record.name == name and view.state == "dead"), None)
-        result = self.session.stop(name, partial(self._tell_step, name))
-        if result.stopped and dead is not None:
-            self.call_later(self.inform, f"{name} is cleared away; its log stays: {dead.record.log}")
-        elif result.stopped:
-            self.call_later(self.inform, f"{name} stopped after {result.seconds:.1f} s, nothing is left of it")
-        else:
-            left = ", ".join(str(pid) for pid in result.orphans)
-            self.call_later(self.warn, f"{name} left processes that cannot be ended: {left}")
-        return result.stopped
-
-    def _tell_step(self, name: str, step: str) -> None:
-        self.call_later(self._stop_step, name, step)
-
-    def _stop_step(self, name: str, step: str) -> None:
-        if not self.screen_stack:
-            return
-        if isinstance(self.screen, InstanceScreen) and self.screen.instance_name == name:
-            self.screen.step = step
-            self.screen.redraw()
-
-    def action_quit_asking(self) -> None:
-        """Leave; asks what becomes of running servers, also of one that started since the last look."""
-        run_in_thread(self, self._look_and_quit, "quit", self.warn, exclusive=True)
-
-    def _look_and_quit(self) -> None:
-        try:
-            views = tuple(self.session.instances()[0])
-        except CockpitError:
-            # A state folder that broke meanwhile must not keep anyone in: what was last seen serves.
-            views = self.instances
-        self.call_later(self._quit_knowing, views)
-
-    def _quit_knowing(self, views: tuple[InstanceView, ...]) -> None:
-        if isinstance(self.screen, Question):
-            return
-        self._have_instances(views, [])
-        names = self.live_names()
-        if not names:
-            self.exit()
-            return
-        self.push_screen(quit_question(names), lambda answer: self._quit_answer(answer, names))
-
-    def _quit_answer(self, answer: str | None, names: list[str]) -> None:
-        if answer == "leave":
-            self.exit()
-        elif answer == "stop":
-            self.inform(f"stopping {', '.join(names)}…")
-            run_in_thread(self, lambda: self._stop_all(names), "stop-all", self.warn)
-
-    def _stop_all(self, names: list[str]) -> None:
-        """Each on its own; the app ends when nothing is left, and stays to say what is."""
-        clean = True
-        for name in names:
-            try:
-                clean = self._stop(name) and clean
-            except CockpitError as error:
-                # Gone already is what was asked for; anything else is told.
-                clean = clean and not self.session.is_on_record(name)
-                self.call_later(self.warn, error.title, error.fix)
-        if clean:
-            self.call_later(self.exit)
+    def watch_instances(self) -> None:
+        """The demo's requests end with its server."""
+        if self._load is not None and self._load_name not in self.live_names():
+            self._load.stop(timeout_seconds=0.0)
+            self._load = None
 
     def on_unmount(self) -> None:
         """End the demo's requests; servers go on."""
@@ -365,16 +231,6 @@ class CockpitApp(App[None]):
     def bug(self) -> Exception | None:
         """The exception that ended the app."""
         return self._exception
-
-    # Telling
-
-    def inform(self, text: str) -> None:
-        """A toast."""
-        self.notify(printable(text), markup=False, timeout=4)
-
-    def warn(self, title: str, fix: str = "") -> None:
-        """A toast that stays longer."""
-        self.notify(printable(f"{title}. {fix}".strip()), severity="warning", markup=False, timeout=10)
 
 
 def chosen_before(record: InstanceRecord, entry: Entry) -> dict[str, Any]:

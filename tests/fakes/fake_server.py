@@ -1,12 +1,13 @@
 """A small real HTTP server that behaves like a ``vllm serve`` process; stdlib only, run as a script.
 
 It logs like vLLM, forks children like its engine and workers, refuses connections until it has booted, and can
-misbehave: die, ignore signals, flood its log, or scatter its children over sessions.
+misbehave: die, ignore signals, flood its log, hang, leave shared memory, or scatter its children over sessions.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import mmap
 import os
@@ -37,28 +38,56 @@ def leaky_segment() -> mmap.mmap:
     return held
 
 
-def fork_children(count: int, own_session: bool, stubborn: bool, segment: bool) -> None:
-    """Children that live until they are signalled; a grandchild hangs below the first."""
+def fork_children(count: int, own_session: bool, stubborn: bool, segment: bool) -> list[int]:
+    """Children that live until they are signalled, titled as vLLM's are; a grandchild hangs below the first."""
+    pids = []
     for number in range(count):
-        if os.fork() == 0:
-            if own_session:
-                os.setsid()
-            signal.signal(signal.SIGTERM, signal.SIG_IGN if stubborn else signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            if number == 0:
-                os.fork()
-            if segment:
-                segments.append(leaky_segment())
-            while True:
-                time.sleep(60)
+        pid = os.fork()
+        if pid:
+            pids.append(pid)
+            continue
+        if own_session:
+            os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN if stubborn else signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        title(f"VLLM::EngineCore_DP{number}")
+        if number == 0 and os.fork() == 0:
+            title("VLLM::Worker_TP0")
+        if segment:
+            segments.append(leaky_segment())
+        while True:
+            time.sleep(60)
+    return pids
+
+
+def title(text: str) -> None:
+    """Name the process as setproctitle would; the kernel keeps 15 characters."""
+    ctypes.CDLL(None).prctl(15, text.encode(), 0, 0, 0)
+
+
+def die_with_engine(engines: list[int]) -> None:
+    """What the API server of vLLM does when an engine is gone: says so and ends."""
+    while True:
+        for pid in engines:
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                sys.stderr.write(
+                    f"(APIServer pid={os.getpid()}) ERROR {time.strftime('%m-%d %H:%M:%S')} [core_client.py:1] "
+                    "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.\n"
+                )
+                sys.stderr.flush()
+                os._exit(1)
+        time.sleep(0.05)
 
 
 class Handler(BaseHTTPRequestHandler):
     """Answers what the cockpit asks."""
 
     ready_at = 0.0
+    hangs_at = float("inf")
 
     def do_GET(self) -> None:
+        if time.monotonic() >= self.hangs_at:
+            time.sleep(3600)
         ready = time.monotonic() >= self.ready_at
         if self.path == "/health":
             self.reply(200 if ready else 503, "text/plain", b"")
@@ -79,6 +108,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         return
+
+
+def chat() -> None:
+    """Whole lines, one write each, as a busy server's access log."""
+    number = 0
+    while True:
+        os.write(1, b"".join(b"INFO:     127.0.0.1 - request %08d 200 OK\n" % (number + n) for n in range(200)))
+        number += 200
+        time.sleep(0.005)
 
 
 def die(code: int) -> None:
@@ -102,6 +140,10 @@ def main() -> None:
     parser.add_argument("--fork-setsid", action="store_true", help="each child leads a session of its own")
     parser.add_argument("--stubborn-children", action="store_true", help="children ignore SIGTERM")
     parser.add_argument("--shared-memory", action="store_true", help="children hold a segment and leak it")
+    parser.add_argument("--dies-with-engine", action="store_true", help="ends when a child does, as vLLM does")
+    parser.add_argument("--hang-after", type=float, help="seconds after which no request is answered any more")
+    parser.add_argument("--secret-line", help="a line of the log, as given")
+    parser.add_argument("--chatty", action="store_true", help="a line every few milliseconds, for ever")
     parser.add_argument("--no-listen", action="store_true", help="never open the port")
     args = parser.parse_args()
 
@@ -113,7 +155,15 @@ def main() -> None:
     log("       █     █     █▄   ▄█")
     log(" ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.32.0")
     log("Resolved architecture: Qwen3ForCausalLM")
-    fork_children(args.fork_children, args.fork_setsid, args.stubborn_children, args.shared_memory)
+    if args.secret_line:
+        log(args.secret_line)
+    engines = fork_children(args.fork_children, args.fork_setsid, args.stubborn_children, args.shared_memory)
+    if args.dies_with_engine:
+        threading.Thread(target=die_with_engine, args=(engines,), daemon=True).start()
+    if args.chatty:
+        threading.Thread(target=chat, daemon=True).start()
+    if args.hang_after is not None:
+        Handler.hangs_at = time.monotonic() + args.hang_after
     if args.die_at is not None:
         threading.Timer(args.die_at, die, (args.exit_code,)).start()
     for number in range(args.flood_lines):

@@ -52,6 +52,11 @@ def cockpit(*words: str, timeout: float = 240.0) -> Answer:
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
+def own_rows() -> list[Any]:
+    """`cockpit ps` without what else serves on this host."""
+    return [row for row in cockpit("ps", "--json").json if row["kind"] == "own"]
+
+
 class Family:
     """The processes of one server and the shared memory that they hold, to be looked for afterwards."""
 

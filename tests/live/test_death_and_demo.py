@@ -12,7 +12,7 @@ import pytest
 
 from cockpit import paths
 
-from .conftest import SLUG, Answer, cockpit, serving
+from .conftest import SLUG, Answer, cockpit, own_rows, serving
 
 pytestmark = pytest.mark.live
 
@@ -56,7 +56,7 @@ def test_a_death_at_boot_is_exit_code_1_with_the_reason(died: Answer) -> None:
 def test_a_dead_server_stays_listed_with_its_log_and_nothing_of_it_runs(
     died: Answer, unknown_model: Path, home: Path
 ) -> None:
-    (row,) = cockpit("ps", "--json").json
+    (row,) = own_rows()
     assert (row["instance"], row["state"], row["exit_code"]) == ("mine-unknown", "dead", 1)
     assert serving(str(unknown_model), home) == []
     assert "no_such_model" in cockpit("logs", "mine-unknown").out
@@ -64,7 +64,7 @@ def test_a_dead_server_stays_listed_with_its_log_and_nothing_of_it_runs(
     assert top.code == 1 and "is dead" in top.err
     stopped = cockpit("stop", "mine-unknown", "--json")
     assert stopped.code == 0 and stopped.json["stopped"] is True
-    assert cockpit("ps", "--json").json == []
+    assert own_rows() == []
 
 
 def test_the_demo_without_a_terminal_serves_measures_stops_and_says_so(home: Path) -> None:
@@ -78,5 +78,5 @@ def test_the_demo_without_a_terminal_serves_measures_stops_and_says_so(home: Pat
     counted = re.search(r"the client itself counted ([\d,]+) generated tokens", answer.out)
     assert counted is not None and int(counted[1].replace(",", "")) > 0
     assert "stopped after" in answer.err
-    assert cockpit("ps", "--json").json == []
+    assert own_rows() == []
     assert serving(str(paths.shipped("slugs") / SLUG), home) == []

@@ -23,7 +23,7 @@ import pytest
 
 from cockpit.bench.load import Load
 
-from .conftest import CAPACITY_TOKENS, SLUG, Family, cockpit, serving
+from .conftest import CAPACITY_TOKENS, SLUG, Family, cockpit, own_rows, serving
 
 pytestmark = pytest.mark.live
 NAME = "cpu-tiny-qwen3"
@@ -62,7 +62,7 @@ def model_path(served: dict[str, Any]) -> str:
 
 
 def test_ps_lists_it_as_ready(served: dict[str, Any]) -> None:
-    (row,) = cockpit("ps", "--json").json
+    (row,) = own_rows()
     assert (row["instance"], row["slug"], row["state"]) == (NAME, SLUG, "ready")
     assert (row["pid"], row["url"]) == (served["pid"], served["url"])
     assert "ready" in cockpit("ps").out
@@ -166,7 +166,7 @@ def test_killing_a_cockpit_on_the_live_screen_leaves_the_server(
     assert terminal.process.wait(10) == -9
     with urllib.request.urlopen(f"{served['url']}/health", timeout=5) as response:
         assert response.status == 200
-    (row,) = cockpit("ps", "--json").json
+    (row,) = own_rows()
     assert (row["state"], row["pid"]) == ("ready", served["pid"])
     assert all(process.is_running() for process in family.processes)
 
@@ -179,7 +179,7 @@ def test_a_terminated_cockpit_gives_the_terminal_back_and_leaves_the_server(
     terminal.process.terminate()
     terminal.read_until("Still running: cpu-tiny-qwen3")
     assert terminal.process.wait(10) == 0
-    (row,) = cockpit("ps", "--json").json
+    (row,) = own_rows()
     assert row["state"] == "ready"
 
 
@@ -193,6 +193,6 @@ def test_stop_leaves_nothing(served: dict[str, Any], family: Family, home: Path)
     assert said["seconds"] < 30
     assert family.left() == []
     assert serving(model, home) == []
-    assert cockpit("ps", "--json").json == []
+    assert own_rows() == []
     gone = cockpit("top", NAME, "--once", "--json")
     assert gone.code == 2 and "no instance is called" in gone.err

@@ -50,6 +50,8 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     # The host is as fixed as the rig: a machine without a compiler or with models in its cache tests the same.
     monkeypatch.setattr("cockpit.session.read_facts", lambda _: HOST)
     monkeypatch.setattr("cockpit.session.gpu_holders", dict)
+    monkeypatch.setattr("cockpit.supervisor.others.find_foreign", lambda _: ())
+    monkeypatch.setattr("cockpit.supervisor.others.find_settled_leftovers", tuple)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     for name in ("HF_HUB_CACHE", "NO_COLOR", "VLLM_API_KEY", "VLLM_MARLIN_INPUT_DTYPE", "EDITOR", "VISUAL"):
         monkeypatch.delenv(name, raising=False)

@@ -18,6 +18,7 @@ from cockpit.planner.forecast_types import Forecast
 from cockpit.rig.types import Engine, Rig
 from cockpit.session import CheckpointAnswer, InstanceView, Session, read_checkpoint
 from cockpit.supervisor.boot_state import BootFacts, BootStage, BootState
+from cockpit.supervisor.others import Other
 from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
 from cockpit.supervisor.spawn import Running
 from cockpit.telemetry.frame import (
@@ -66,6 +67,7 @@ class StillSession(Session):
         seen: Sequence[Observation] = (),
         engines: Sequence[Engine] = (CUDA, CPU),
         forecasts: Mapping[str, Forecast] | None = None,
+        others: Sequence[Other] = (),
     ) -> None:
         super().__init__(Config(refresh_seconds=60.0), environ={})
         self.__dict__["rig"] = rig
@@ -73,6 +75,7 @@ class StillSession(Session):
         self.__dict__["catalog"] = still_catalog()
         self._seen = {one.record.name: one for one in seen}
         self._forecasts = forecasts or {}
+        self._other_servers = others
 
     def plan_entry(self, entry: Entry, chosen: Mapping[str, Any], facts: Facts) -> LaunchPlan:
         """The real plan; with the forecast that was given for the slug, if one was."""
@@ -95,7 +98,11 @@ class StillSession(Session):
         """Those that were given."""
         return [InstanceView(record=one.record, state=one.state) for one in self._seen.values()], []
 
-    def is_on_record(self, name: str) -> bool:  # type: ignore[override]
+    def others(self) -> tuple[list[Other], list[str]]:
+        """Those that were given."""
+        return list(self._other_servers), []
+
+    def is_on_record(self, name: str) -> bool:
         """Those that were given."""
         return name in self._seen
 

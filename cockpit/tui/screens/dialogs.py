@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from cockpit.launch.toggles import TOGGLES
+from cockpit.supervisor.others import Other
 from cockpit.tui.commands import commands_for
 from cockpit.tui.content import Row, printable, rows_content
 from cockpit.tui.keymap import Keymap, keys_of, shown_key, toggle_key
@@ -105,6 +106,15 @@ def quit_question(names: list[str]) -> Question:
 def stop_question(name: str, detail: str) -> Question:
     """Really stop it?"""
     return Question(f"Stop {name}?", detail, [("keep", "n", "let it run"), ("stop", "y", "stop it")])
+
+
+def other_stop_question(other: Other) -> Question:
+    """Really stop what no cockpit started? Names its process and its command."""
+    if other.kind == "orphans":
+        body = f"Their server is gone, and they hold its memory:\n{other.what}"
+        return Question(f"End {other.name}?", body, [("keep", "n", "leave them"), ("stop", "y", "end them")])
+    body = f"No cockpit started it. It is process {other.pid}:\n{other.what:.300}\nRequests in flight are cut off."
+    return Question(f"Stop {other.name}?", body, [("keep", "n", "let it run"), ("stop", "y", "stop it")])
 
 
 class HelpScreen(ModalScreen[None]):

@@ -1,4 +1,4 @@
-"""Every server on record."""
+"""Every server of this host: those on record, foreign ones, and what dead ones left behind."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from textual.content import Content
 from textual.widgets import DataTable, Static
 
 from cockpit import units
+from cockpit.session import InstanceView
+from cockpit.supervisor.others import Other
 from cockpit.tui.catalog_rows import STATE_CELLS
 from cockpit.tui.commands import bindings
-from cockpit.tui.content import cell_content, row_content
+from cockpit.tui.content import Row, cell_content, row_content
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.menu_table import MenuTable
 
@@ -28,11 +30,12 @@ class InstancesScreen(CockpitScreen):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("instances")]
 
     def compose_body(self) -> ComposeResult:
-        """One table."""
+        """One table, and a line about the marked row."""
         yield Static(
             row_content([("── instances ", "title"), ("─" * 300, "dim")]), id="instances-title", markup=False
         )
         yield MenuTable("instances")
+        yield Static("", id="instances-note", markup=False)
         yield Static("", id="instances-empty", markup=False)
 
     @property
@@ -44,29 +47,42 @@ class InstancesScreen(CockpitScreen):
         for title, width in _COLUMNS:
             self._table.add_column(title, width=width, key=title)
         super().on_mount()
+        self.watch(self.app, "others", self._set_rows)
         self._table.focus()
 
     def _set_instances(self) -> None:
         super()._set_instances()
-        views = self.cockpit.instances
+        self._set_rows()
+
+    def _set_rows(self) -> None:
+        """The table as it should be, row by row."""
+        rows = {view.record.name: _instance_texts(view) for view in self.cockpit.instances}
+        rows |= {other.name: _other_texts(other) for other in self.cockpit.others if other.name not in rows}
         table = self._table
-        wanted = {view.record.name for view in views}
         for key in [row.value for row in table.rows]:
-            if key not in wanted and key is not None:
+            if key not in rows and key is not None:
                 table.remove_row(key)
-        for view in views:
-            record = view.record
-            word, style = STATE_CELLS[view.state]
-            up = units.duration((record.ended_at or time.time()) - record.created_at)
-            texts = (word, record.name, record.url, str(record.process.pid) if record.process else units.UNKNOWN, up)
-            cells = [cell_content(text, style if index == 0 else "") for index, text in enumerate(texts)]
-            if record.name in table.rows:
+        for name, texts in rows.items():
+            cells = [cell_content(text, style) for text, style in texts]
+            if name in table.rows:
                 for (title, _), cell in zip(_COLUMNS, cells, strict=True):
-                    table.update_cell(record.name, title, cell)
+                    table.update_cell(name, title, cell)
             else:
-                table.add_row(*cells, key=record.name)
-        empty = "" if views else " Nothing is served. esc leads to the catalog, ↵ there opens a slug's card."
+                table.add_row(*cells, key=name)
+        empty = "" if rows else " Nothing is served. esc leads to the catalog, ↵ there opens a slug's card."
         self.query_one("#instances-empty", Static).update(Content(empty))
+        self._tell_marked()
+
+    def show_step(self, name: str, step: str) -> None:
+        """What a stop in progress does now."""
+        self.query_one("#instances-note", Static).update(row_content([(f" {name}: {step}", "warn")]))
+
+    @on(DataTable.RowHighlighted)
+    def _tell_marked(self) -> None:
+        """What there is to say about the marked row."""
+        name = self._table.marked_key()
+        other = next((other for other in self.cockpit.others if other.name == name), None)
+        self.query_one("#instances-note", Static).update(row_content([] if other is None else _note(other)))
 
     @on(DataTable.RowSelected)
     def _row_chosen(self) -> None:
@@ -75,7 +91,9 @@ class InstancesScreen(CockpitScreen):
     def action_open(self) -> None:
         """The marked server's screen."""
         name = self._table.marked_key()
-        if name is not None:
+        if any(other.name == name and other.kind == "orphans" for other in self.cockpit.others):
+            self.cockpit.inform("they serve nothing; K ends them")
+        elif name is not None:
             self.cockpit.show_instance(name, replace=True)
 
     def action_stop(self) -> None:
@@ -87,3 +105,23 @@ class InstancesScreen(CockpitScreen):
     def action_back(self) -> None:
         """Back."""
         self.app.pop_screen()
+
+
+def _instance_texts(view: InstanceView) -> list[tuple[str, str]]:
+    record = view.record
+    pid = str(record.process.pid) if record.process else units.UNKNOWN
+    up = units.duration((record.ended_at or time.time()) - record.created_at)
+    return [STATE_CELLS[view.state], (record.name, ""), (record.url, ""), (pid, ""), (up, "")]
+
+
+def _other_texts(other: Other) -> list[tuple[str, str]]:
+    state = ("⚠ orphans", "warn") if other.kind == "orphans" else STATE_CELLS["foreign"]
+    pid = units.UNKNOWN if other.pid is None else str(other.pid)
+    up = units.UNKNOWN if other.started_at is None else units.duration(max(0.0, time.time() - other.started_at))
+    return [state, (other.name, ""), (other.url or units.UNKNOWN, ""), (pid, ""), (up, "")]
+
+
+def _note(other: Other) -> Row:
+    if other.kind == "orphans":
+        return [(" left by a dead server: ", "warn"), (other.what, ""), (" · K ends them", "dim")]
+    return [(" not started by a cockpit: ", "dim"), (other.what, "")]

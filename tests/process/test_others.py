@@ -1,0 +1,269 @@
+"""Servers that no cockpit started, and what dead ones leave: found, shown, and ended only when they were named."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cockpit import paths
+from cockpit.cli import main as cli
+from cockpit.errors import CockpitError, FailedError
+from cockpit.launch.types import LaunchPlan
+from cockpit.rig.leftovers import find_leftovers
+from cockpit.session import Session
+from cockpit.supervisor import process, store
+from cockpit.supervisor.foreign import find_foreign
+from cockpit.supervisor.others import Other, find_others, still_there
+from cockpit.supervisor.ready import answers_health
+from cockpit.supervisor.spawn import MARK, start
+from cockpit.supervisor.stop import stop
+
+from .conftest import FAKE_SERVER, until_settled, wait_for
+
+Plans = Callable[..., LaunchPlan]
+
+
+@pytest.fixture
+def vllm(tmp_path: Path) -> Path:
+    """A command named vllm that starts the fake server, as a console script of pip does."""
+    command = tmp_path / "bin" / "vllm"
+    command.parent.mkdir()
+    command.write_text(
+        f"#!{sys.executable}\nimport runpy, sys\n"
+        "words = sys.argv[sys.argv.index('--port'):]\n"
+        f"sys.argv = ['fake', *words]\nrunpy.run_path({str(FAKE_SERVER)!r}, run_name='__main__')\n"
+    )
+    command.chmod(0o755)
+    return command
+
+
+Serve = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def serve(vllm: Path, free_port: int) -> Iterator[Serve]:
+    """Start a foreign ``vllm serve``; everything of it is killed afterwards."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def run(
+        *options: str, env: dict[str, str] | None = None, model: str = "Qwen/Foreign-1B"
+    ) -> subprocess.Popen[bytes]:
+        words = [str(vllm), "serve", model, "--port", str(free_port), *options]
+        one = subprocess.Popen(
+            words, stdout=subprocess.DEVNULL, start_new_session=True, env={**os.environ, **(env or {})}
+        )
+        started.append(one)
+        return one
+
+    yield run
+    for one in started:
+        try:
+            os.killpg(one.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        one.wait()
+
+
+def other_of(pid: int) -> Other | None:
+    return next((one for one in find_others(store.load_all()[0])[0] if one.pid == pid), None)
+
+
+def found(pid: int) -> Other:
+    """The other server with that pid, once it shows."""
+    assert wait_for(lambda: other_of(pid) is not None)
+    other = other_of(pid)
+    assert other is not None
+    return other
+
+
+def test_a_foreign_server_is_found_with_its_address_and_its_model(serve: Serve, free_port: int) -> None:
+    server = serve("--boot-seconds", "0.1")
+    url = f"http://127.0.0.1:{free_port}"
+    assert wait_for(lambda: answers_health(url))
+    other = found(server.pid)
+    assert (other.name, other.kind, other.model) == (f"foreign-{server.pid}", "foreign", "Qwen/Foreign-1B")
+    assert other.url == url and str(free_port) in other.what
+    server.kill()
+    server.wait()
+    assert not still_there(other) and other_of(server.pid) is None
+
+
+def test_one_that_loads_has_the_address_of_its_command_line(serve: Serve, free_port: int) -> None:
+    server = serve("--boot-seconds", "60")
+    assert found(server.pid).url == f"http://127.0.0.1:{free_port}"
+
+
+def test_an_instance_on_record_is_not_foreign_and_one_of_another_home_is_its_homes(
+    serve: Serve, vllm: Path, make_plan: Plans, free_port: int
+) -> None:
+    plan = make_plan(argv=(str(vllm), "serve", "m", "--port", str(free_port)))
+    running = start(plan)
+    assert running.record.process is not None
+    until_settled(running)
+    own = running.record.process.pid
+    assert other_of(own) is None and own not in {one.process.pid for one in find_foreign({own})}
+    # its record is gone, say by hand: then it is nobody's, and must be seen
+    store.remove(running.record)
+    assert other_of(own) is not None
+    store.save(running.record)
+    assert stop(running).stopped
+    elsewhere = serve(env={MARK: "/nowhere/instances/x.json"})
+    assert wait_for(lambda: "serve" in Path(f"/proc/{elsewhere.pid}/cmdline").read_text())
+    assert other_of(elsewhere.pid) is None
+    server = serve(env={MARK: str(paths.instances_home() / "gone.json")})
+    assert found(server.pid).kind == "foreign"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["sh", "-c", "sleep 60; vllm serve m"],
+        ["tail", "-f", "/dev/null", "vllm", "serve"],
+        [sys.executable, "-c", "import time; time.sleep(60)", "vllm", "serve"],
+    ],
+)
+def test_a_command_that_only_names_vllm_is_none(argv: list[str]) -> None:
+    one = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
+    try:
+        assert wait_for(lambda: b"vllm" in Path(f"/proc/{one.pid}/cmdline").read_bytes())
+        assert one.pid not in {server.process.pid for server in find_foreign()}
+    finally:
+        one.kill()
+        one.wait()
+
+
+def test_a_foreign_server_is_stopped_only_when_its_process_is_named(
+    serve: Serve, free_port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = serve("--boot-seconds", "0.1", "--fork-children", "2")
+    assert wait_for(lambda: answers_health(f"http://127.0.0.1:{free_port}"))
+    name = found(server.pid).name
+    for words in ((), ("--foreign", "1"), ("--foreign", str(os.getpid()))):
+        assert cli.main(("stop", name, *words)) == 2
+        assert f"--foreign {server.pid}" in capsys.readouterr().err
+    assert server.poll() is None
+    family = process.children_of(found(server.pid).processes[0])
+    assert len(family) == 3
+    assert cli.main(("stop", name, "--foreign", str(server.pid))) == 0
+    assert server.wait(10) == 0
+    assert not any(process.is_alive(who) for who in family)
+
+
+def test_secrets_in_a_foreign_command_line_are_not_shown(serve: Serve) -> None:
+    server = serve("--boot-seconds", "60", "--secret-line", "x", model="m")
+    assert found(server.pid).what.startswith("vllm serve m")
+    other = serve("--boot-seconds", "60", env={}, model="--api-key=hidden-key-here")
+    assert "hidden-key-here" not in found(other.pid).what
+
+
+def test_an_adopted_url_is_listed_watched_and_forgotten(
+    serve: Serve, free_port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"http://127.0.0.1:{free_port}"
+    assert cli.main(("adopt", url)) == 1  # nothing answers yet
+    server = serve("--boot-seconds", "0.1")
+    assert wait_for(lambda: answers_health(url))
+    session = Session()
+    adopted = session.adopt(f"{url}/v1/", "mine")
+    assert (adopted.name, adopted.url, adopted.model) == ("mine", url, "fake")
+    other = found(server.pid)
+    assert (other.name, other.kind, other.url) == ("mine", "adopted", url)
+    watch = session.watch("mine")
+    try:
+        seen = watch.tick()
+        assert seen.state == "foreign" and seen.frame.requests.running == 0 and session.is_on_record("mine")
+    finally:
+        watch.close()
+    with pytest.raises(CockpitError, match="was not started by the cockpit"):
+        session.stop("mine")
+    server.kill()
+    server.wait()
+    assert Session().other("mine") is not None  # elsewhere or gone: still on the list
+    with pytest.raises(CockpitError, match="no process of it is seen here"):
+        session.stop("mine")
+    assert cli.main(("adopt", "--forget", "mine")) == 0
+    assert Session().other("mine") is None
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    "url", ["", "nonsense", "ftp://x", "http://", "http://u:pw@h:1", "http://h:99999999", "file:///"]
+)
+def test_what_is_no_server_url_is_refused(url: str) -> None:
+    with pytest.raises(CockpitError) as caught:
+        Session().adopt(url)
+    assert caught.value.fix and not isinstance(caught.value, FailedError) and "pw" not in caught.value.sentence()
+
+
+def test_a_broken_list_of_adopted_servers_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    paths.ensure_private(paths.state_home())
+    for content in (b"{", b'{"format_version": 7}', b"\xff", b"[" * 100_000):
+        (paths.state_home() / "adopted.json").write_bytes(content)
+        assert cli.main(("ps",)) == 0
+        assert "adopted" in capsys.readouterr().err
+
+
+def orphaned(make_plan: Plans, *options: str) -> tuple[str, tuple[process.ProcessIdentity, ...], list[Path]]:
+    """A server killed with -9 whose record is gone too: engines, workers and shared memory are all that is left."""
+    running = start(make_plan("--fork-children", "1", *options))
+    until_settled(running)
+    assert wait_for(lambda: len(process.members_of(running.record)) == 3)
+    root, *rest = process.members_of(running.record)
+    os.kill(root.pid, signal.SIGKILL)
+    assert wait_for(lambda: running.poll() is not None)
+    store.remove(running.record)
+    said = Path(running.record.log).read_text(encoding="utf-8")
+    return f"orphans-{root.pid}", tuple(rest), [Path("/dev/shm", name) for name in re.findall(r"psm_\w+", said)]
+
+
+@pytest.mark.skipif(
+    Path("/proc/1/comm").read_text().startswith("python"), reason="init is a Python program here: no orphan is told"
+)
+@pytest.mark.parametrize("options", [(), ("--stubborn-children", "--shared-memory")])
+def test_orphans_without_a_record_are_found_by_group_and_title_and_ended_on_request(
+    make_plan: Plans, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, family, segments = orphaned(make_plan, *options)
+    assert all(path.exists() for path in segments) and bool(segments) == ("--shared-memory" in options)
+    other = next(one for one in find_others([])[0] if one.name == name)
+    assert other.kind == "orphans" and {who.pid for who in other.processes} == {who.pid for who in family}
+    assert "VLLM::EngineCor" in other.what and "VLLM::Worker" in other.what
+    assert cli.main(("ps",)) == 0
+    shown = capsys.readouterr()
+    assert name in shown.out and f"cockpit stop {name}" in shown.err
+    assert cli.main(("stop", name)) == 0
+    assert not any(process.is_alive(who) for who in family)
+    assert {left.pid for left in find_leftovers()}.isdisjoint(who.pid for who in family)
+    assert not any(path.exists() for path in segments)
+
+
+def test_orphans_of_a_dead_instance_are_in_ps_and_ended_by_its_name(
+    make_plan: Plans, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = start(make_plan("--fork-children", "2", "--fork-setsid"))
+    until_settled(running)
+    assert wait_for(lambda: len(process.members_of(running.record)) == 4)
+    root, *family = process.members_of(running.record)
+    os.kill(root.pid, signal.SIGKILL)
+    assert wait_for(lambda: running.poll() is not None)
+    assert cli.main(("ps",)) == 0
+    shown = capsys.readouterr()
+    assert (
+        "dead" in shown.out
+        and f"({', '.join(str(who.pid) for who in sorted(family, key=lambda w: w.pid))})" in shown.err
+    )
+    assert cli.main(("stop", "--orphans")) == 0
+    assert not any(process.is_alive(who) for who in family)
+    assert store.load_all() == ([], [])
+
+
+def test_stop_takes_one_thing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(("stop",)) == 2 and cli.main(("stop", "x", "--orphans")) == 2
+    assert capsys.readouterr().out == ""
