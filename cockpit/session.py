@@ -20,6 +20,7 @@ from cockpit.config import Config, load_config
 from cockpit.errors import CockpitError, FailedError
 from cockpit.fleet import Fleet, InstanceView
 from cockpit.hub import cached_repos, hub_cache
+from cockpit.launch.forecast import identity_of, planned
 from cockpit.launch.new_slug import propose, save
 from cockpit.launch.plan import Address, Facts, context_for, make_plan, toggle_states
 from cockpit.launch.types import LaunchPlan
@@ -35,6 +36,7 @@ from cockpit.rig.types import Engine, EngineProblem, Rig
 from cockpit.rules.finding import Finding, ToggleState
 from cockpit.rules.plan_rules import blocks_first, plan_findings, refusals
 from cockpit.supervisor import store
+from cockpit.supervisor.memory_history import Measured, measured
 from cockpit.supervisor.ready import state_of
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.spawn import Running, start
@@ -174,11 +176,15 @@ class Session(Fleet):
             problem = error.title if not error.detail else f"{error.title}: {error.detail}"
         answer = self.checkpoint_of(entry)
         here = self._described_rig is None
+        declared = None if answer.checkpoint is not None else self.declared(entry)
+        learned = measured_boots(answer.checkpoint or declared, entry)
         return Facts(
             rig=self.rig,
             checkpoint=answer.checkpoint,
             checkpoint_problem=answer.problem,
-            declared=None if answer.checkpoint is not None else self.declared(entry),
+            declared=declared,
+            boots=learned.boots,
+            boots_problem=learned.problem,
             host=read_facts(self.environ) if here else None,
             gpu_holders=_holders() if here and entry.slug.platform == "cuda" else {},
             engine=engine,
@@ -231,7 +237,7 @@ class Session(Fleet):
         """
         refuse_if_blocked(plan, force)
         self._bury(plan.slug)
-        running = start(plan)
+        running = start(plan, forecast=planned(plan))
         self._started[running.record.name] = running
         return running
 
@@ -313,6 +319,11 @@ def read_checkpoint(source: str) -> CheckpointAnswer:
         return CheckpointAnswer(checkpoint=inspect(source))
     except CockpitError as error:
         return CheckpointAnswer(problem=error.title if not error.detail else f"{error.title}: {error.detail}")
+
+
+def measured_boots(checkpoint: Checkpoint | None, entry: Entry) -> Measured:
+    """Earlier boots of a slug's checkpoint."""
+    return Measured() if checkpoint is None else measured(identity_of(checkpoint, entry.model_source))
 
 
 def read_declared(entry: Entry) -> CheckpointAnswer:

@@ -11,6 +11,7 @@ from cockpit.cli.options import verb
 from cockpit.cli.output import emit, say
 
 if TYPE_CHECKING:
+    from cockpit.supervisor.against import Against
     from cockpit.supervisor.others import Other
     from cockpit.telemetry.frame import Frame
 
@@ -41,12 +42,37 @@ def _once(arguments: argparse.Namespace) -> int:
     from cockpit.telemetry.sampler import frame_to_json
 
     frame = measure(arguments.name, arguments.url, arguments.seconds)
+    compared = None if arguments.name is None else _compared(arguments.name, frame)
     if arguments.json:
-        emit(frame_to_json(frame))
+        emit({**frame_to_json(frame), "forecast": compared})
     else:
-        for line in figure_lines(frame):
+        for line in (*figure_lines(frame), *forecast_lines(compared)):
             say(line)
     return 0
+
+
+def _compared(name: str, frame: Frame) -> Against | None:
+    """Forecast against actual of an instance; None where there was no forecast."""
+    from cockpit.session import Session
+    from cockpit.supervisor.against import against
+    from cockpit.supervisor.memory_history import facts_of
+
+    record = Session().running(name).record
+    return against(record, facts_of(record), frame.kv.capacity_tokens)
+
+
+def forecast_lines(compared: Against | None) -> list[str]:
+    """One line of forecast against actual; none where either is unknown."""
+    if compared is None or compared.kv_capacity_tokens.forecast is None:
+        return []
+    capacity, size = compared.kv_capacity_tokens, compared.kv_bytes
+    line = f"forecast  {units.tokens(capacity.forecast)} tokens"
+    if capacity.actual is not None and capacity.forecast is not None:
+        off = capacity.actual - capacity.forecast
+        line += f", {units.tokens(capacity.actual)} came of it ({off:+,})"
+    if size.forecast is not None:
+        line += f"; {units.gib(size.forecast, 2)} GiB of KV cache a GPU, {units.gib(size.actual, 2)} came of it"
+    return [line]
 
 
 def measure(name: str | None, url: str | None, seconds: float) -> Frame:
@@ -103,6 +129,7 @@ def _measure_other(other: Other, seconds: float) -> Frame:
 def _live(arguments: argparse.Namespace) -> int:
     """A block of figures a second until Ctrl-C or the end of the server."""
     from cockpit.session import Session
+    from cockpit.supervisor.against import against
     from cockpit.telemetry.sampler import Sampler
 
     if arguments.url is not None:
@@ -121,6 +148,8 @@ def _live(arguments: argparse.Namespace) -> int:
                 say(f"starting: {seen.boot.current or 'environment'} {seen.boot_seconds:.0f} s")
             else:
                 _print_block(seen.frame)
+                for line in forecast_lines(against(seen.record, seen.boot.facts, seen.frame.kv.capacity_tokens)):
+                    say(line)
             if seen.state == "dead":
                 say(f"{seen.record.name} is dead.")
                 return 1

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from cockpit.checkpoint.types import Checkpoint
-from cockpit.planner.calibration import Boot, Lesson, lesson_of, nearest
+from cockpit.launch.types import LaunchPlan
+from cockpit.planner.calibration import Boot, BootSubject, Lesson, lesson_of, nearest
 from cockpit.planner.forecast import forecast, forecast_cpu, unknown
 from cockpit.planner.forecast_inputs import DEFAULT_UTILIZATION, CardMemory, MemorySettings
 from cockpit.planner.forecast_types import Forecast, Part
 from cockpit.planner.types import KvSettings
-from cockpit.planner.versions import NEWEST
 from cockpit.planner.weights import rank_weights
 from cockpit.rig.facts import asks_for_segments
 from cockpit.rig.types import Gpu
@@ -46,6 +46,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """As its files say, else as the slug declares it."""
     declared: bool = False
     """Whether ``checkpoint`` is what the slug declares, as its files are not here."""
+    source: str = ""
+    """The repository or the checkpoint's folder, as vLLM is given it."""
     boots: tuple[Boot, ...] = ()
     environ: Mapping[str, str] = {}
 
@@ -199,29 +201,51 @@ def _weights(ctx: Context, subject: Subject, settings: MemorySettings) -> Part |
 
 
 def identity_of(checkpoint: Checkpoint, source: str) -> str:
-    """What tells one set of weights from another in the records of earlier boots."""
-    size = checkpoint.sizes.total if checkpoint.sizes is not None else 0
-    scheme = checkpoint.quantization.method
-    return f"{source} {checkpoint.architecture} {checkpoint.n_layers} {scheme} {size}"
+    """What tells one set of weights from another in the records of boots.
+
+    The same before and after a repository's files have come; a folder's content may be replaced, so its size counts.
+    """
+    size = checkpoint.sizes.total if checkpoint.folder is not None and checkpoint.sizes is not None else 0
+    return f"{source} {checkpoint.architecture} {checkpoint.n_layers}x{checkpoint.hidden_size}" + (
+        f" {size}" if source.startswith("/") else ""
+    )
 
 
-def engine_version(ctx: Context) -> str:
-    """The engine's version, or the newest one that the planner follows."""
-    return ctx.engine.version if ctx.engine is not None else f"{NEWEST[0]}.{NEWEST[1]}"
+def _boot_subject(ctx: Context, subject: Subject, settings: MemorySettings) -> BootSubject | None:
+    """What a boot of this plan is going to be about; None where it teaches nothing."""
+    name, total = settings.kv.gpu_name, settings.kv.gpu_total_bytes
+    if subject.checkpoint is None or name is None or total is None:
+        return None
+    return BootSubject(
+        slug=ctx.slug.name,
+        checkpoint=identity_of(subject.checkpoint, subject.source),
+        engine_version=ctx.engine.version if ctx.engine is not None else "",
+        gpu_name=name,
+        total_bytes=total,
+        settings=settings,
+    )
+
+
+def boot_subject(ctx: Context, subject: Subject) -> BootSubject | None:
+    """What a boot of this plan is going to be about; None where it teaches nothing: no GPU, nothing known."""
+    cards = _cards(ctx) if ctx.slug.platform != "cpu" else ""
+    if isinstance(cards, str) or subject.checkpoint is None:
+        return None
+    return _boot_subject(ctx, subject, memory_settings(ctx, subject, cards))
+
+
+def planned(plan: LaunchPlan) -> dict[str, Any]:
+    """What the record of an instance keeps: its forecast, and what its boot can teach the next one."""
+    kept: dict[str, Any] = msgspec.to_builtins({"forecast": plan.forecast, "boot": plan.boot})
+    return kept
 
 
 def _lesson(ctx: Context, subject: Subject, settings: MemorySettings, weights: Part | None) -> Lesson | None:
-    checkpoint, name = subject.checkpoint, settings.kv.gpu_name
-    if checkpoint is None or name is None or not subject.boots:
+    about = _boot_subject(ctx, subject, settings) if subject.boots else None
+    boot = None if about is None else nearest(subject.boots, about)
+    if boot is None or subject.checkpoint is None:
         return None
-    identity = identity_of(checkpoint, source_of(ctx))
-    boot = nearest(subject.boots, identity, engine_version(ctx), name, settings)
-    return None if boot is None else lesson_of(boot, checkpoint, settings, weights)
-
-
-def source_of(ctx: Context) -> str:
-    """The repository or folder that the slug names."""
-    return ctx.slug.weights.repo or ctx.slug.weights.path or ctx.slug.name
+    return lesson_of(boot, subject.checkpoint, settings, weights)
 
 
 def forecast_of(ctx: Context, subject: Subject) -> Forecast:

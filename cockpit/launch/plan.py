@@ -15,9 +15,9 @@ from cockpit.checkpoint.types import Checkpoint
 from cockpit.errors import CockpitError
 from cockpit.launch.changes import full_forecast
 from cockpit.launch.draft import Draft
-from cockpit.launch.forecast import Subject
+from cockpit.launch.forecast import Subject, boot_subject
 from cockpit.launch.overlay import apply_overlays, needed
-from cockpit.launch.pool import pool_findings
+from cockpit.launch.pool import boots_findings, pool_findings
 from cockpit.launch.rig_env import apply_rig_env
 from cockpit.launch.toggles import BY_ID, TOGGLES
 from cockpit.launch.types import LaunchPlan
@@ -44,7 +44,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     declared: Checkpoint | None = None
     """The checkpoint as its slug declares it, for a forecast where its files are not here."""
     boots: tuple[Boot, ...] = ()
-    """Earlier boots that measured their memory."""
+    """Earlier boots of the checkpoint that measured their memory."""
+    boots_problem: str | None = None
+    """What is wrong with the file of them, as one sentence."""
     host: HostFacts | None = None
     gpu_holders: dict[int, str] = {}
     engine: Engine | None
@@ -159,12 +161,13 @@ def _draft(entry: Entry, ctx: Context, facts: Facts) -> Draft:
     return draft
 
 
-def subject_of(facts: Facts) -> Subject:
+def subject_of(facts: Facts, source: str = "") -> Subject:
     """What the forecast of a slug is about: its checkpoint's files, else what it declares."""
     declared = facts.checkpoint is None
     return Subject(
         checkpoint=facts.declared if declared else facts.checkpoint,
         declared=declared,
+        source=source,
         boots=facts.boots,
         environ=facts.environ,
     )
@@ -189,7 +192,8 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
     """
     ctx = context_for(entry.slug, chosen, facts, address)
     draft = _draft(entry, ctx, facts)
-    forecast = full_forecast(ctx, subject_of(facts))
+    subject = subject_of(facts, entry.model_source)
+    forecast = full_forecast(ctx, subject)
     overlays = needed(ctx, int8=draft.value(SWITCH, facts.environ) is not None)
     apply_overlays(draft, ctx, overlays, facts.environ)
     command = facts.engine.path if facts.engine is not None else "vllm"
@@ -214,10 +218,12 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
             (
                 *plan_findings(ctx),
                 *pool_findings(ctx, forecast),
+                *boots_findings(facts.boots_problem),
                 *flag_findings(argv[3:], facts.flags),
                 *secret_findings(facts.readable_secrets, str(entry.file)),
             )
         ),
         forecast=forecast,
+        boot=boot_subject(ctx, subject),
         overlays=overlays,
     )

@@ -81,3 +81,9 @@ def pool_findings(ctx: Context, forecast: Forecast) -> Iterator[Finding]:
     yield from _one_request(forecast, kv, ctx.values["max_model_len"])
     hybrid = ctx.checkpoint is not None and keeps_state(ctx.checkpoint)
     yield from _state_blocks(ctx, forecast, kv, hybrid)
+
+
+def boots_findings(problem: str | None) -> Iterator[Finding]:
+    """A file of earlier boots that cannot be used, as a warning."""
+    if problem is not None:
+        yield _finding("boots-unreadable", "warn", "max_model_len", problem, "")

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from cockpit.planner.calibration import BootSubject
 from cockpit.planner.forecast_types import Forecast
 from cockpit.rules.finding import Finding
 
@@ -36,6 +37,8 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     forecast: Forecast | None = None
     """Will it fit; None where nobody asked."""
+    boot: BootSubject | None = None
+    """What its boot can teach the next forecast; None for nothing."""
     overlays: tuple[str, ...] = ()
     """Ids of the overlays that are loaded with the server."""
 

@@ -39,12 +39,10 @@ class BootMemory(Frozen, frozen=True, kw_only=True):
     capacity_tokens: int | None = None
 
 
-class Boot(Frozen, frozen=True, kw_only=True):
-    """One boot that became ready: what ran, on what, and what it took."""
+class BootSubject(Frozen, frozen=True, kw_only=True):
+    """What a boot is about: two of the same subject need the same memory."""
 
     slug: str
-    at: float
-    """Unix time."""
     checkpoint: str
     """Identity of the checkpoint."""
     engine_version: str
@@ -52,21 +50,26 @@ class Boot(Frozen, frozen=True, kw_only=True):
     total_bytes: int
     """What the forecast took for the card's memory; used where the boot did not print it."""
     settings: MemorySettings
+
+
+class Boot(Frozen, frozen=True, kw_only=True):
+    """One boot that became ready: what ran, on what, and what it took."""
+
+    subject: BootSubject
+    at: float
+    """Unix time of the spawn."""
     memory: BootMemory
 
 
 class Shift(Frozen, frozen=True, kw_only=True):
     """Measured minus modelled bytes of a part for the boot's own flags."""
 
-    bytes: int | None
-    """None: that part was not measured."""
-    modelled_bytes: int = 0
+    bytes: int
+    modelled_bytes: int
     error_bytes: int = ROUNDING_BYTES
 
     def applied(self, model: Part) -> Part:
         """The part as modelled for other flags, corrected."""
-        if self.bytes is None:
-            return model
         moved = abs(model.bytes - self.modelled_bytes)
         size = max(0, model.bytes + self.bytes)
         return Part(bytes=size, basis="measured", error_bytes=self.error_bytes + round(moved * _DRIFT))
@@ -86,86 +89,82 @@ def _bytes(gib: float) -> int:
     return round(gib * GIB)
 
 
-def _shift(measured: float | None, modelled: Part) -> Shift:
-    if measured is None:
-        return Shift(bytes=None)
-    return Shift(bytes=round(measured) - modelled.bytes, modelled_bytes=modelled.bytes)
+def _shift(measured: int, modelled: Part) -> Shift:
+    return Shift(bytes=measured - modelled.bytes, modelled_bytes=modelled.bytes)
 
 
-def same_subject(boot: Boot, checkpoint: str, engine_version: str, gpu_name: str, settings: MemorySettings) -> bool:
-    """Whether a boot may teach a plan: the same weights, engine, card, sharing and code paths."""
+def _shape(one: MemorySettings) -> tuple[object, ...]:
+    """Flags that choose code paths, and not only amounts."""
+    kv = one.kv
+    method = kv.speculative_method if kv.speculative_tokens else None
+    ways = (one.eager, one.vision, one.int8, one.humming, one.counts_graphs)
+    return (kv.tensor_parallel, kv.platform, method, one.optimization_level, *ways)
 
-    def shape(one: MemorySettings) -> tuple[object, ...]:
-        kv = one.kv
-        drafts = (kv.speculative_tokens > 0, kv.speculative_method if kv.speculative_tokens else "")
-        return (
-            kv.tensor_parallel,
-            kv.platform,
-            drafts,
-            one.eager,
-            one.vision,
-            one.int8,
-            one.humming,
-            one.counts_graphs,
-        )
 
+def may_teach(boot: Boot, subject: BootSubject) -> bool:
+    """Whether a boot says something about a plan: the same weights, engine, card, sharing and code paths.
+
+    A plan without an engine, for a rig that is not here, learns of every version.
+    """
+    past = boot.subject
+    same_engine = subject.engine_version in ("", past.engine_version)
     return (
-        (boot.checkpoint, boot.engine_version, boot.gpu_name) == (checkpoint, engine_version, gpu_name)
-        and shape(boot.settings) == shape(settings)
-        and boot.memory.available_kv_gib is not None
+        same_engine
+        and (past.checkpoint, past.gpu_name) == (subject.checkpoint, subject.gpu_name)
+        and _shape(past.settings) == _shape(subject.settings)
+        and worth_keeping(boot)
     )
 
 
 def _distance(one: MemorySettings, other: MemorySettings) -> tuple[int, int]:
     """How many flags differ: first those that the memory beside the KV cache depends on, then the others."""
-    near = ("max_num_seqs", "optimization_level")
     near_kv = ("max_num_batched_tokens", "speculative_tokens")
     far_kv = ("max_model_len", "kv_cache_dtype", "prefix_caching")
-    costly = sum(getattr(one, name) != getattr(other, name) for name in near)
+    costly = int(one.max_num_seqs != other.max_num_seqs)
     costly += sum(getattr(one.kv, name) != getattr(other.kv, name) for name in near_kv)
     cheap = sum(getattr(one.kv, name) != getattr(other.kv, name) for name in far_kv)
     return costly, cheap + (one.utilization != other.utilization)
 
 
-def nearest(
-    boots: Iterable[Boot], checkpoint: str, engine_version: str, gpu_name: str, settings: MemorySettings
-) -> Boot | None:
+def nearest(boots: Iterable[Boot], subject: BootSubject) -> Boot | None:
     """The boot whose flags are closest, the latest of equals; None when none may teach this plan."""
-    fit = [boot for boot in boots if same_subject(boot, checkpoint, engine_version, gpu_name, settings)]
-    return min(fit, key=lambda boot: (_distance(boot.settings, settings), -boot.at), default=None)
+    fit = [boot for boot in boots if may_teach(boot, subject)]
+    return min(fit, key=lambda boot: (_distance(boot.subject.settings, subject.settings), -boot.at), default=None)
 
 
 def lesson_of(boot: Boot, checkpoint: Checkpoint, settings: MemorySettings, fallback: Part | None) -> Lesson | None:
     """How a boot corrects a plan of ``settings``; None when it printed too little.
 
-    The parts that it printed are taken, and what they leave of the budget beside the pool, so that the forecast for
-    the boot's own flags gives its own pool. ``fallback`` are the weights as forecast, where it printed none.
+    The parts that it printed are taken, and as activations what they leave of the budget beside the pool, so that
+    the forecast for the boot's own flags gives its own pool. ``fallback`` are the weights as forecast, where it
+    printed none.
     """
-    memory, then = boot.memory, boot.settings
-    if memory.available_kv_gib is None or then.kv_cache_bytes is not None:
-        return None
-    total = _bytes(memory.total_gib) if memory.total_gib is not None else boot.total_bytes
-    beside = math.ceil(then.utilization * total) - _bytes(memory.available_kv_gib)
-    counted = runtime.graphs_off_the_pool(checkpoint, then)
-    graphs = runtime.graphs(checkpoint, then)
+    memory, then = boot.memory, boot.subject.settings
     weights = fallback
     if memory.weights_gib is not None:
         weights = Part(bytes=_bytes(memory.weights_gib), basis="measured", error_bytes=ROUNDING_BYTES)
-    if weights is None:
+    if memory.available_kv_gib is None or then.kv_cache_bytes is not None or weights is None:
         return None
-    in_pool = (memory.graphs_estimate_gib if memory.graphs_estimate_gib is not None else memory.graphs_gib) or 0.0
-    graph_bytes = _bytes(in_pool) if memory.graphs_gib is not None or memory.graphs_estimate_gib else graphs.bytes
-    graph_bytes = max(0, graph_bytes)
-    off_the_pool = graph_bytes if counted else 0
-    overhead_bytes = _overhead_bytes(memory, then)
-    peak = beside - weights.bytes - overhead_bytes - off_the_pool
+    total = boot.subject.total_bytes if memory.total_gib is None else _bytes(memory.total_gib)
+    beside = math.ceil(then.utilization * total) - _bytes(memory.available_kv_gib)
+    graphs = _graph_bytes(memory, runtime.graphs(checkpoint, then))
+    overhead = _overhead_bytes(memory, then)
+    counted = graphs if runtime.graphs_off_the_pool(checkpoint, then) else 0
+    peak = beside - weights.bytes - overhead - counted
+    slug, exact = boot.subject.slug, _distance(then, settings) == (0, 0)
     return Lesson(
-        learned_from=LearnedFrom(slug=boot.slug, at=boot.at, exact=_distance(then, settings) == (0, 0)),
+        learned_from=LearnedFrom(slug=slug, at=boot.at, exact=exact),
         weights=weights if memory.weights_gib is not None else None,
         activation=_shift(peak, runtime.activation(checkpoint, then)),
-        graphs=_shift(graph_bytes, graphs),
-        overhead=_shift(overhead_bytes, runtime.overhead(then)),
+        graphs=_shift(graphs, runtime.graphs(checkpoint, then)),
+        overhead=_shift(overhead, runtime.overhead(then)),
     )
+
+
+def _graph_bytes(memory: BootMemory, modelled: Part) -> int:
+    """What vLLM took off the pool for graphs where it printed that, else what they took."""
+    printed = memory.graphs_gib if memory.graphs_estimate_gib is None else memory.graphs_estimate_gib
+    return modelled.bytes if printed is None else max(0, _bytes(printed))
 
 
 def _overhead_bytes(memory: BootMemory, settings: MemorySettings) -> int:
@@ -178,14 +177,12 @@ def _overhead_bytes(memory: BootMemory, settings: MemorySettings) -> int:
 
 def worth_keeping(boot: Boot) -> bool:
     """Whether a boot measured what a forecast needs."""
-    return boot.memory.available_kv_gib is not None and boot.settings.kv.platform == "cuda"
+    return boot.memory.available_kv_gib is not None and boot.subject.settings.kv_cache_bytes is None
 
 
-def newest_first(boots: Iterable[Boot], limit: int) -> list[Boot]:
-    """At most ``limit`` boots, of equal flags only the latest."""
-    kept: list[Boot] = []
+def latest(boots: Iterable[Boot], limit: int) -> tuple[Boot, ...]:
+    """At most ``limit`` boots, the newest first; of one subject only the newest."""
+    kept: dict[bytes, Boot] = {}
     for boot in sorted(boots, key=lambda one: -one.at):
-        same = (msgspec.structs.replace(boot, slug="", at=0, memory=BootMemory()),)
-        if all(msgspec.structs.replace(one, slug="", at=0, memory=BootMemory()) not in same for one in kept):
-            kept.append(boot)
-    return kept[:limit]
+        kept.setdefault(msgspec.json.encode(boot.subject), boot)
+    return tuple(list(kept.values())[:limit])

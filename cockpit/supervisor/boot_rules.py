@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from cockpit.supervisor import boot_memory
 from cockpit.supervisor.boot_state import BootDraft, extreme
 
 Match = re.Match[str]
@@ -187,14 +188,14 @@ _TABLE: tuple[tuple[str, Act], ...] = (
     (r"Using (\w{1,60}) GDN prefill kernel", _gdn_kernel),
     (r"Using (\w{1,60}) attention backend", _attention),
 )
-_RULES = tuple((re.compile(pattern), act) for pattern, act in _TABLE)
+_RULES = tuple((re.compile(pattern), act) for pattern, act in (*_TABLE, *boot_memory.TABLE))
 
 OPENINGS = (
     r"[ ▀▄█]*version |vLLM server version|non-default args|Resolved arch|Using |Initializing a V1|world_size="
     r"|vLLM is using|Starting (?:to load|torch|vLLM)|Filesystem type|Loading (?:model|safetensors|pt|weights)"
     r"|Model loading|Dynamo |Compiling a graph|Directly load|torch\.compile took|Available KV|Auto-fit"
     r"|[CGTX]PU KV cache|Maximum conc|Warming up |Capturing CUDA|Graph capturing|init engine"
-    r"|Application startup complete"
+    rf"|Application startup complete|{boot_memory.OPENINGS}"
 )
 """How the texts begin that the table knows, so that one match settles every other line."""
 

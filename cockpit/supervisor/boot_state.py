@@ -40,6 +40,18 @@ class BootFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Of one rank, the largest."""
     available_kv_gib: float | None = None
     """Of one rank, the smallest."""
+    total_gib: float | None = None
+    """What CUDA sees of a card, the smallest."""
+    activation_gib: float | None = None
+    """Peak of profiling of one rank, the largest; with the estimate of the graphs since vLLM 0.27."""
+    consumed_gib: float | None = None
+    """Weights and what is not PyTorch's of one rank, the largest; since vLLM 0.27."""
+    non_torch_gib: float | None = None
+    """What is not PyTorch's alone, until then."""
+    graphs_gib: float | None = None
+    """What CUDA graphs took of one rank, the largest."""
+    graphs_estimate_gib: float | None = None
+    """What vLLM had taken off the pool for them."""
     capacity_tokens: int | None = None
     """KV pool of one engine, in tokens."""
     max_concurrency: float | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -9,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from cockpit.errors import CockpitError
-from cockpit.supervisor import boot_history, process
+from cockpit.supervisor import boot_history, memory_history, process
 from cockpit.supervisor.boot import BootLog
 from cockpit.supervisor.boot_pace import Pace, pace_of
 from cockpit.supervisor.boot_state import BootState
@@ -67,6 +68,8 @@ def probe(running: Running) -> Life:
     if not serves(record):
         return "starting"
     running.update(ready_at=time.time(), **_belongings(record))
+    with contextlib.suppress(CockpitError):  # a home that cannot be written to costs the lesson, not the server
+        memory_history.learn(running.record)
     return "ready"
 
 
