@@ -17,9 +17,10 @@ from cockpit.catalog.slug import Platform, Slug
 from cockpit.checkpoint.inspect import inspect
 from cockpit.checkpoint.types import Checkpoint, Quantization
 from cockpit.config import Config, load_config
-from cockpit.errors import CockpitError, FailedError
+from cockpit.errors import CockpitError
 from cockpit.fleet import Fleet, InstanceView
 from cockpit.hub import cached_repos, hub_cache
+from cockpit.launch.flag_facts import asked_for_flags
 from cockpit.launch.forecast import identity_of, planned
 from cockpit.launch.new_slug import propose, save
 from cockpit.launch.plan import Address, Facts, context_for, make_plan, toggle_states
@@ -28,14 +29,14 @@ from cockpit.planner.declared import declared_checkpoint
 from cockpit.redact import is_secret
 from cockpit.rig.engines import choose_engine, command_of, find_engines, probe_engine
 from cockpit.rig.facts import read_facts
-from cockpit.rig.flags import cached_flags, engine_flags
-from cockpit.rig.gpus import gpu_holders
-from cockpit.rig.host import first_free_port, port_is_free, port_owner, process_name
+from cockpit.rig.flags import cached_flags
+from cockpit.rig.host import first_free_port, port_is_free, port_owner
 from cockpit.rig.rig import read_rig
 from cockpit.rig.types import Engine, EngineProblem, Rig
 from cockpit.rules.finding import Finding, ToggleState
 from cockpit.rules.plan_rules import blocks_first, plan_findings, refusals
 from cockpit.supervisor import store
+from cockpit.supervisor.holders import describe_holders
 from cockpit.supervisor.memory_history import Measured, measured
 from cockpit.supervisor.ready import state_of
 from cockpit.supervisor.record import InstanceRecord
@@ -186,7 +187,7 @@ class Session(Fleet):
             boots=learned.boots,
             boots_problem=learned.problem,
             host=read_facts(self.environ) if here else None,
-            gpu_holders=_holders() if here and entry.slug.platform == "cuda" else {},
+            gpu_holders=describe_holders() if here and entry.slug.platform == "cuda" else {},
             engine=engine,
             flags=None if engine is None else cached_flags(engine),
             engine_problem=problem,
@@ -214,13 +215,7 @@ class Session(Fleet):
         CockpitError for an unknown slug.
         """
         entry = self.catalog.get(name)
-        facts = self.facts(entry, wanted_engine)
-        silent: tuple[Finding, ...] = ()
-        if facts.engine is not None and facts.flags is None:
-            try:
-                facts = msgspec.structs.replace(facts, flags=engine_flags(facts.engine))
-            except FailedError as error:
-                silent = (_flags_unknown(error),)
+        facts, silent = asked_for_flags(self.facts(entry, wanted_engine))
         ctx = context_for(entry.slug, chosen, facts)
         plan = self.plan_entry(entry, chosen, facts)
         return Check(
@@ -303,12 +298,6 @@ class Session(Fleet):
         return Address() if free else Address(owner=port_owner(port) or "another program")
 
 
-def _flags_unknown(error: FailedError) -> Finding:
-    return Finding(
-        rule="flags-unknown", severity="warn", subject="engine", message=error.title, fix=error.fix, level="rig"
-    )
-
-
 def _unquantized(checkpoint: Checkpoint) -> Checkpoint:
     return msgspec.structs.replace(checkpoint, quantization=Quantization(method="none"))
 
@@ -332,17 +321,6 @@ def read_declared(entry: Entry) -> CheckpointAnswer:
         return CheckpointAnswer(checkpoint=declared_checkpoint(entry.slug.weights, entry.architecture_file))
     except CockpitError as error:
         return CheckpointAnswer(problem=error.sentence())
-
-
-def _holders() -> dict[int, str]:
-    """Who holds GPU memory, by GPU: the largest three, with MiB."""
-    found: dict[int, str] = {}
-    for index, by_pid in gpu_holders().items():
-        largest = sorted(by_pid.items(), key=lambda one: -(one[1] or 0))[:3]
-        texts = [f"{process_name(pid)} {(size or 0) // 2**20:,} MiB" for pid, size in largest]
-        if texts:
-            found[index] = ", ".join(texts)
-    return found
 
 
 def _readable_secrets(entry: Entry) -> tuple[str, ...]:

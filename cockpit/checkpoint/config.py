@@ -8,6 +8,7 @@ from cockpit.checkpoint.experts import read_experts
 from cockpit.checkpoint.keys import Keys
 from cockpit.checkpoint.layers import FULL, LINEAR, MAX_LAYERS, SLIDING, layer_kinds, sliding_window
 from cockpit.checkpoint.rotary import rotary_tables
+from cockpit.checkpoint.scaling import read_scaling
 from cockpit.checkpoint.shape import Latent, Shape
 from cockpit.checkpoint.types import LinearAttention
 from cockpit.checkpoint.vision import has_vision, read_vision
@@ -200,6 +201,7 @@ def read_shape(keys: Keys) -> Shape:
         vocab=text.required(("vocab_size",), 1, MAX_VOCAB),
         kinds=kinds,
         max_positions=positions,
+        rope_scaling=read_scaling(text.data),
         window=sliding_window(text),
         dtype=_dtype(keys, text),
         tied=_tied(keys, text, model_type),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from cockpit.checkpoint.beside import read_beside
 from cockpit.checkpoint.cache import cached_folder
 from cockpit.checkpoint.config import read_shape
 from cockpit.checkpoint.declared import Declaration
@@ -54,6 +55,8 @@ def _described(source: str, folder: Path | None, shape: Shape, declaration: Decl
         layers_without_kv=counted(shape.kinds[len(shape.kinds) - shape.kv_shared_layers :]),
         vocab_size=shape.vocab,
         max_model_len=shape.max_positions,
+        rope_scaling=shape.rope_scaling,
+        beside=read_beside(folder) if folder else None,
         sliding_window=shape.window,
         linear_attention=shape.linear_attention,
         mtp_layers=shape.mtp_layers,
@@ -117,6 +120,10 @@ def _measured(
 def _read_folder(source: str, folder: Path) -> Checkpoint:
     config = folder / _CONFIG
     if not config.exists() and not config.is_symlink():
+        files = read_beside(folder)
+        if files is not None and files.gguf:
+            fix = "Take a safetensors checkpoint of 4 bits, or serve this one with llama.cpp."
+            raise CockpitError(f"{folder}: has GGUF files and no config.json, which vLLM wants", fix=fix)
         raise CockpitError(f"{folder}: has no config.json", fix="Name the folder of a checkpoint, or its repository.")
     keys = Keys(read_json(config), str(config))
     modelopt = folder / _MODELOPT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.checkpoint.experts import Experts
-from cockpit.checkpoint.types import Frozen, LinearAttention, RotaryTable
+from cockpit.checkpoint.types import Frozen, LinearAttention, RopeScaling, RotaryTable
 
 
 class Latent(Frozen, frozen=True, kw_only=True):
@@ -81,6 +81,7 @@ class Shape(Frozen, frozen=True, kw_only=True):
     vision: VisionShape | None = None
     """None where there is no tower, or one of an unknown kind."""
     rotary_tables: tuple[RotaryTable, ...] | None = ()
+    rope_scaling: RopeScaling | None = None
 
     @property
     def bytes_per_element(self) -> int:

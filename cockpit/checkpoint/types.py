@@ -123,6 +123,26 @@ class RotaryTable(Frozen, frozen=True, kw_only=True):
     """Positions in three dimensions (M-RoPE), for which vLLM makes the table longer."""
 
 
+class Beside(Frozen, frozen=True, kw_only=True):
+    """What lies in the folder besides weights and config."""
+
+    tokenizer: bool
+    chat_template: bool | None
+    """None where it cannot be told."""
+    gguf: bool
+    """Whether there are GGUF files."""
+
+
+class RopeScaling(Frozen, frozen=True, kw_only=True):
+    """How positions are stretched beyond what the model was trained on."""
+
+    kind: str
+    """``yarn``, ``linear``, ``llama3``…"""
+    factor: float | None = None
+    original: int | None = None
+    """Tokens that it was trained on."""
+
+
 class Checkpoint(Frozen, frozen=True, kw_only=True):
     """One checkpoint."""
 
@@ -151,6 +171,9 @@ class Checkpoint(Frozen, frozen=True, kw_only=True):
     vocab_size: int
     max_model_len: int | None = None
     """max_position_embeddings."""
+    rope_scaling: RopeScaling | None = None
+    beside: Beside | None = None
+    """None for a lone config.json."""
     sliding_window: int | None = None
     linear_attention: LinearAttention | None = None
     mtp_layers: int = 0

@@ -11,6 +11,7 @@ from cockpit.errors import CockpitError, FailedError
 from cockpit.units import duration, tokens
 
 if TYPE_CHECKING:
+    from cockpit.rules.finding import Finding
     from cockpit.supervisor.boot_pace import Pace
     from cockpit.supervisor.ready import Progress
     from cockpit.supervisor.record import InstanceRecord
@@ -31,15 +32,23 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Start; exit 0 when started (or ready), 1 when it died or was not ready in time, 2 when refused."""
+    from cockpit.launch.flag_facts import asked_for_flags, wants_flags
     from cockpit.launch.plan import parse_settings
     from cockpit.session import Session, describe, refuse_if_blocked
 
     if arguments.timeout is not None and not 0 < arguments.timeout < float("inf"):
         raise CockpitError("--timeout takes seconds", fix="Use a number above 0, with --wait.")
     session = Session()
-    plan = session.plan(arguments.slug, parse_settings(arguments.settings), arguments.engine)
+    settings = parse_settings(arguments.settings)
+    entry = session.catalog.get(arguments.slug)
+    facts = session.facts(entry, arguments.engine)
+    silent: tuple[Finding, ...] = ()
+    if facts.engine is not None and wants_flags(entry.slug, facts):
+        tell(f"Asking vLLM {facts.engine.version} once which flags it takes, some 15 s…")
+        facts, silent = asked_for_flags(facts)
+    plan = session.plan_entry(entry, settings, facts)
     refuse_if_blocked(plan, arguments.force)
-    for finding in plan.findings:
+    for finding in (*plan.findings, *silent):
         if finding.severity != "block":
             tell(describe(finding))
     running = session.start(plan, arguments.force)

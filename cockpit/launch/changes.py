@@ -11,7 +11,8 @@ from cockpit.launch.forecast import Subject, forecast_of, with_values
 from cockpit.planner.forecast_types import Change, Fits, Forecast
 from cockpit.planner.pages import bytes_per_head
 from cockpit.rules.context import Context
-from cockpit.rules.parallel import context_length, free_memory, heads, kv_dtype
+from cockpit.rules.longest import context_length
+from cockpit.rules.parallel import free_memory, heads, kv_dtype
 from cockpit.rules.toggles import toggle_state
 
 _MOST_UTILIZATION = 0.98

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cockpit.hub import cached_repos, hub_cache, is_offline, token_source
+from cockpit.rig.toolkit import cuda_toolkit, kernel_caches
 from cockpit.rig.types import HostFacts
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -44,6 +45,8 @@ def read_facts(environ: Mapping[str, str]) -> HostFacts:
         offline=is_offline(environ),
         model_cache=str(cache),
         model_cache_free_bytes=free_bytes(cache),
+        cuda_toolkit=cuda_toolkit(environ),
+        cache_rooms={str(place): free for place in kernel_caches(environ) if (free := free_bytes(place)) is not None},
         cached_repos=cached_repos(cache),
     )
 

@@ -57,6 +57,10 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     model_cache: str | None = None
     """Folder of the Hugging Face cache, there or not."""
     model_cache_free_bytes: int | None = None
+    cuda_toolkit: tuple[int, int] | None = None
+    """The toolkit whose nvcc would compile kernels; None when there is none, or it does not say."""
+    cache_rooms: dict[str, int] = {}
+    """Free bytes for each folder that compiled kernels are kept in."""
     cached_repos: frozenset[str] = frozenset()
     """Repositories with at least one snapshot in the cache, as ``owner/name``."""
 

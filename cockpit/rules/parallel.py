@@ -1,16 +1,19 @@
-"""Tensor parallel, KV type, context and memory against the model and the chosen GPUs."""
+"""Tensor parallel, KV type and memory against the model and the chosen GPUs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from cockpit.checkpoint.types import Checkpoint
+from cockpit.rules import longest
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
-from cockpit.units import gib, tokens
+from cockpit.units import GIB, gib
 
 _NVFP4_KV = ((10, 0), (10, 3))
 _VLLM_DEFAULT_UTILIZATION = 0.92
+_WSL_BYTES = round(1.31 * GIB)
+"""What WSL2 and its driver hold of a GPU, unseen by nvidia-smi."""
 _STATE_LAYERS = frozenset({"linear_attention", "mamba", "mamba2", "conv", "recurrent"})
 WITHOUT_KV = _STATE_LAYERS | {"ffn"}
 """Kinds of layers that keep no keys and values."""
@@ -96,21 +99,6 @@ def kv_dtype(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def context_length(ctx: Context) -> Iterator[Finding]:
-    """No longer than the model's own maximum: vLLM refuses it."""
-    declared = ctx.slug.weights.native_max_model_len
-    native = (None if ctx.checkpoint is None else ctx.checkpoint.max_model_len) or declared
-    length = ctx.values.get("max_model_len")
-    if native is not None and length is not None and length > native:
-        yield Finding(
-            rule="context-native",
-            severity="block",
-            subject="max_model_len",
-            message=f"context {tokens(length)} is longer than the model's own {tokens(native)} tokens",
-            fix=f"Set max_model_len={native} or less.",
-        )
-
-
 def keeps_state(checkpoint: Checkpoint) -> bool:
     """Whether it is a hybrid: some of its layers keep one block of state a sequence instead of keys and values."""
     return not _STATE_LAYERS.isdisjoint(checkpoint.layers)
@@ -138,7 +126,7 @@ def free_memory(ctx: Context) -> Iterator[Finding]:
         if gpu.index not in ctx.gpu_indices or gpu.total_bytes is None or gpu.used_bytes is None:
             continue
         total = gpu.usable_bytes or gpu.total_bytes
-        free = gpu.total_bytes - gpu.used_bytes
+        free = gpu.total_bytes - gpu.used_bytes - (_WSL_BYTES if ctx.rig.wsl else 0)
         if share * total > free:
             holder = ctx.gpu_holders.get(gpu.index)
             held = f", held by {holder}" if holder else ""
@@ -156,5 +144,5 @@ def free_memory(ctx: Context) -> Iterator[Finding]:
             )
 
 
-RULES = (heads, kv_dtype, context_length, hybrid_sequences, free_memory)
+RULES = (heads, kv_dtype, longest.context_length, hybrid_sequences, free_memory)
 """In the order in which their findings are shown."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_address
 
-from cockpit.rules import capability, parallel, weights
+from cockpit.rules import capability, files, machine, parallel, weights
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
 from cockpit.rules.host import HOST_RULES
@@ -181,6 +181,8 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     *weights.RULES,
     *capability.RULES,
     *parallel.RULES,
+    *files.RULES,
+    *machine.RULES,
     *HOST_RULES,
 )
 

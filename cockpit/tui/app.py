@@ -24,6 +24,7 @@ from cockpit.rig.types import Engine, Rig
 from cockpit.session import Session
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.tui.commands import EVERYWHERE, bindings, commands_for
+from cockpit.tui.flag_asker import FlagAsker
 from cockpit.tui.fleet_app import FleetApp
 from cockpit.tui.keymap import check_keymap
 from cockpit.tui.screens.base import CockpitScreen
@@ -62,6 +63,7 @@ class CockpitApp(FleetApp):
         self._demo_slug = demo_slug
         self._load: Load | None = None
         self._load_name = ""
+        self.flags = FlagAsker()
         check_keymap(self.session.config.keys)
 
     # Start

@@ -49,9 +49,9 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr("cockpit.session.FIRST_PORT", 20_000 + os.getpid() % 10_000)
     # The host is as fixed as the rig: a machine without a compiler or with models in its cache tests the same.
     monkeypatch.setattr("cockpit.session.read_facts", lambda _: HOST)
-    monkeypatch.setattr("cockpit.session.gpu_holders", dict)
     monkeypatch.setattr("cockpit.supervisor.others.find_foreign", lambda _: ())
     monkeypatch.setattr("cockpit.supervisor.others.find_settled_leftovers", tuple)
+    monkeypatch.setattr("cockpit.supervisor.holders.gpu_holders", dict)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     for name in ("HF_HUB_CACHE", "NO_COLOR", "VLLM_API_KEY", "VLLM_MARLIN_INPUT_DTYPE", "EDITOR", "VISUAL"):
         monkeypatch.delenv(name, raising=False)

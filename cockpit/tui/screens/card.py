@@ -12,6 +12,7 @@ from textual.widgets import Input
 
 from cockpit.catalog.load import Entry
 from cockpit.errors import CockpitError
+from cockpit.launch.flag_facts import wants_flags
 from cockpit.launch.plan import Facts, context_for, effective_values, toggle_states
 from cockpit.launch.render import shell_command
 from cockpit.launch.toggles import BY_ID
@@ -98,7 +99,13 @@ class CardScreen(CockpitScreen):
 
     def _have_facts(self, facts: Facts) -> None:
         self._facts = facts
+        if facts.engine is not None and wants_flags(self.entry.slug, facts):
+            self.cockpit.flags.ask(facts.engine, lambda: self.app.call_later(self._flags_known))
         self.redraw()
+
+    def _flags_known(self) -> None:
+        if self.is_attached:
+            self._ask()
 
     @property
     def plan(self) -> LaunchPlan | None:

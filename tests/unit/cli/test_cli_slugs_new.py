@@ -23,6 +23,8 @@ def _no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_new_slug_is_written_shown_and_usable(cockpit: Cockpit, tmp_path: Path) -> None:
     folder = rebuild("real-auto-round", tmp_path / "My Model")
+    for name in ("tokenizer.json", "chat_template.jinja"):
+        (folder / name).write_text("{}")
     done = cockpit("slugs", "new", str(folder), "--rig", "2x3090")
     file = paths.user_slugs() / "local" / "my-model.yaml"
     assert done.code == 0

@@ -312,7 +312,7 @@ def agreed(folder: Path, rig: Rig) -> str:
     blocks = {finding.rule for finding in refusals(plan.findings)}
     tiny = of.max_model_len is not None and of.max_model_len < 16
     # Weights that fill the whole rig are what they are.
-    known = {"weights-missing", "gpu-missing", "embedding-width", "kv-one-request"}
+    known = {"weights-missing", "gpu-missing", "embedding-width", "kv-one-request", "tokenizer-missing"}
     assert blocks <= known | ({"context-native"} if tiny else set())
     return f"blocked by {sorted(blocks)}"
 

@@ -1,0 +1,50 @@
+"""What lies beside the weights in a checkpoint's folder: tokenizer, chat template, GGUF files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cockpit.checkpoint.keys import read_json
+from cockpit.checkpoint.types import Beside
+from cockpit.errors import CockpitError
+
+_TOKENIZERS = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "tekken.json",
+    "vocab.json",
+    "vocab.txt",
+    "spiece.model",
+    "qwen.tiktoken",
+    "tiktoken.model",
+)
+"""Files of which transformers or mistral-common makes a tokenizer."""
+_TEMPLATES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates")
+
+
+def read_beside(folder: Path) -> Beside | None:
+    """What the folder has; None when it cannot be listed."""
+    try:
+        names = {entry.name for entry in folder.iterdir()}
+    except OSError:
+        return None
+    tokenizer = any(name in names for name in _TOKENIZERS) or any(
+        name.endswith((".tiktoken", ".model")) and "token" in name for name in names
+    )
+    return Beside(
+        tokenizer=tokenizer,
+        chat_template=_has_template(folder, names),
+        gguf=any(name.endswith(".gguf") for name in names),
+    )
+
+
+def _has_template(folder: Path, names: set[str]) -> bool | None:
+    """Whether transformers finds a chat template; None when its config cannot be read."""
+    if any(name in names for name in _TEMPLATES) or "tekken.json" in names:
+        return True
+    if "tokenizer_config.json" not in names:
+        return False
+    try:
+        return bool(read_json(folder / "tokenizer_config.json").get("chat_template"))
+    except CockpitError:
+        return None

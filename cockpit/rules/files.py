@@ -1,0 +1,85 @@
+"""What a checkpoint's folder lacks: a tokenizer, a chat template, weights that vLLM reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cockpit.rules.context import Context
+from cockpit.rules.finding import Finding
+
+_PACKERS = ("auto-round", "gptq", "awq")
+
+
+def _only_config(ctx: Context) -> bool:
+    """Whether the folder has no weights that would be loaded: then another rule speaks."""
+    sizes = None if ctx.checkpoint is None else ctx.checkpoint.sizes
+    return (sizes is None or sizes.estimated) and ctx.slug.flags.get("load-format") != "dummy"
+
+
+def tokenizer(ctx: Context) -> Iterator[Finding]:
+    """Without its files transformers gives an empty vocabulary, and vLLM dies elsewhere or answers nonsense."""
+    beside = None if ctx.checkpoint is None else ctx.checkpoint.beside
+    elsewhere = {"tokenizer", "skip-tokenizer-init"} & ctx.slug.flags.keys()
+    if beside is None or beside.tokenizer or elsewhere or ctx.checkpoint is None or _only_config(ctx):
+        return
+    yield Finding(
+        rule="tokenizer-missing",
+        severity="block",
+        subject="weights",
+        message=f"{ctx.checkpoint.folder} has no tokenizer (tokenizer.json, tokenizer.model or tekken.json)",
+        fix="Copy it from the original model, or name that model with `tokenizer` under flags.",
+    )
+
+
+def chat_template(ctx: Context) -> Iterator[Finding]:
+    """A server without one boots, and answers every chat request with 400."""
+    beside = None if ctx.checkpoint is None else ctx.checkpoint.beside
+    if beside is None or beside.chat_template is not False or "chat-template" in ctx.slug.flags:
+        return
+    if not beside.tokenizer or _only_config(ctx):
+        return
+    yield Finding(
+        rule="chat-template-missing",
+        severity="warn",
+        subject="weights",
+        message="the checkpoint has no chat template: /v1/chat/completions will answer 400, /v1/completions works",
+        fix="Serve the instruction-tuned model, or name a template with `chat-template` under flags.",
+    )
+
+
+def gguf(ctx: Context) -> Iterator[Finding]:
+    """A folder whose weights are GGUF files."""
+    checkpoint = ctx.checkpoint
+    beside = None if checkpoint is None else checkpoint.beside
+    if checkpoint is None or beside is None or not beside.gguf:
+        return
+    if checkpoint.sizes is not None and not checkpoint.sizes.estimated:
+        return
+    yield Finding(
+        rule="gguf",
+        severity="block",
+        subject="weights",
+        message=f"{checkpoint.folder} has its weights as GGUF, which vLLM reads with a plugin and for few models",
+        fix="Take a safetensors checkpoint of 4 bits, or serve this one with llama.cpp.",
+    )
+
+
+def quantized_head(ctx: Context) -> Iterator[Finding]:
+    """A packed lm_head under the name that a vision model gives it is not found by the loader."""
+    checkpoint = ctx.checkpoint
+    if checkpoint is None or checkpoint.quantization.method not in _PACKERS:
+        return
+    bits = checkpoint.quantization.lm_head_bits
+    if bits is None or bits >= 16 or not checkpoint.vision:
+        return
+    yield Finding(
+        rule="quantized-lm-head",
+        severity="warn",
+        subject="weights",
+        message=f"lm_head has {bits}-bit weights in a vision model: vLLM may look for it under another name and die",
+        fix="Use a checkpoint whose lm_head is not quantized.",
+    )
+
+
+RULES = (tokenizer, chat_template, gguf, quantized_head)
+"""In the order in which their findings are shown."""

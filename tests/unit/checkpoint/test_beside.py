@@ -1,0 +1,60 @@
+"""What lies beside the weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cockpit.checkpoint.beside import read_beside
+from cockpit.checkpoint.inspect import inspect
+from cockpit.errors import CockpitError
+from cockpit.paths import shipped
+
+
+@pytest.mark.parametrize(
+    ("files", "tokenizer", "template"),
+    [
+        ({"tokenizer.json": "{}", "tokenizer_config.json": '{"chat_template": "x"}'}, True, True),
+        ({"tokenizer.json": "{}", "tokenizer_config.json": "{}"}, True, False),
+        ({"tokenizer.model": "", "chat_template.jinja": "x"}, True, True),
+        ({"tekken.json": "{}"}, True, True),
+        ({"tokenizer_config.json": "{"}, False, None),
+        ({"config.json": "{}"}, False, False),
+        ({"vocab.json": "{}", "merges.txt": "", "chat_template.json": "{}"}, True, True),
+        ({"qwen.tiktoken": ""}, True, False),
+    ],
+)
+def test_tokenizers_and_templates(
+    tmp_path: Path, files: dict[str, str], tokenizer: bool, template: bool | None
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    beside = read_beside(tmp_path)
+    assert beside is not None and (beside.tokenizer, beside.chat_template) == (tokenizer, template)
+
+
+def test_a_folder_that_cannot_be_listed_is_unknown(tmp_path: Path) -> None:
+    assert read_beside(tmp_path / "no") is None
+
+
+def test_the_shipped_model_is_whole() -> None:
+    beside = inspect(str(shipped("slugs") / "cpu" / "tiny-qwen3")).beside
+    assert beside is not None and beside.tokenizer and beside.chat_template
+
+
+def test_a_folder_of_gguf_files_is_called_that(tmp_path: Path) -> None:
+    (tmp_path / "model-Q4_K_M.gguf").write_bytes(b"GGUF")
+    with pytest.raises(CockpitError, match="GGUF"):
+        inspect(str(tmp_path))
+
+
+def test_a_scaling_of_the_config_is_read(tmp_path: Path) -> None:
+    source = shipped("slugs") / "cpu" / "tiny-qwen3" / "config.json"
+    config = json.loads(source.read_text())
+    config["rope_scaling"] = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}
+    config.pop("rope_parameters", None)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    scaling = inspect(str(tmp_path)).rope_scaling
+    assert scaling is not None and (scaling.kind, scaling.factor, scaling.original) == ("yarn", 4.0, 512)
