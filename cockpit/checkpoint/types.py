@@ -79,6 +79,8 @@ class Sizes(Frozen, frozen=True, kw_only=True):
     """0 when it is tied to embed_tokens."""
     mtp: int
     vision: int
+    mtp_error_bytes: int = 0
+    """How far off ``mtp`` may be where a size that a slug declares was divided."""
     estimated: bool
     """True when they come from config.json, False when from safetensors headers."""
 

@@ -11,6 +11,7 @@ import msgspec
 from cockpit.checkpoint.types import Checkpoint
 from cockpit.launch.types import LaunchPlan
 from cockpit.planner.calibration import Boot, BootSubject, Lesson, lesson_of, nearest
+from cockpit.planner.declared import Launch, declared_weights
 from cockpit.planner.forecast import forecast, forecast_cpu, unknown
 from cockpit.planner.forecast_inputs import DEFAULT_UTILIZATION, CardMemory, MemorySettings
 from cockpit.planner.forecast_types import Forecast, Part
@@ -28,8 +29,6 @@ _SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?)(?:([kKmMgGtT])i?[bB]?)?")
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _MARLIN_WIDTHS = frozenset({4, 8, 16})
 """Widths for which there are other kernels than Humming."""
-_SIZE_ERROR_BYTES, _SHARE_ERROR, _WITHOUT_SIZE_ERROR = 1 << 26, 0.02, 0.1
-"""Of weights that only a slug declares: half of a size's last digit, what loading adds, and where no size is said."""
 _OTHER_SHARES = {
     "pipeline-parallel-size": "the stages of a pipeline",
     "cpu-offload-gb": "weights that are moved to the host's memory",
@@ -124,6 +123,7 @@ def memory_settings(ctx: Context, subject: Subject, cards: tuple[CardMemory, ...
     caching, engine = values.get("prefix_caching"), ctx.engine
     smallest = min(cards, key=lambda card: card.total_bytes, default=None)
     cpu = ctx.slug.platform == "cpu"
+    vision = values.get("vision") == "on" and flags.get("language-model-only") is not True
     kv = KvSettings(
         max_model_len=values["max_model_len"],
         tensor_parallel=values.get("tensor_parallel") or 1,
@@ -138,14 +138,14 @@ def memory_settings(ctx: Context, subject: Subject, cards: tuple[CardMemory, ...
         max_num_batched_tokens=_whole(flags.get("max-num-batched-tokens")),
         gpu_total_bytes=None if smallest is None else smallest.total_bytes,
         gpu_name=None if smallest is None else smallest.name,
+        vision=vision,
     )
-    text_only = flags.get("language-model-only") is True
     return MemorySettings(
         kv=kv,
         utilization=values.get("gpu_memory_utilization") or DEFAULT_UTILIZATION,
         max_num_seqs=values.get("max_num_seqs"),
         eager=values.get("enforce_eager") == "on",
-        vision=values.get("vision") == "on" and not text_only,
+        vision=vision,
         int8=values.get("int8") == "on",
         humming=not _MARLIN_WIDTHS.issuperset(_widths(ctx)),
         optimization_level=_level(flags.get("optimization-level")),
@@ -180,7 +180,7 @@ def _weights(ctx: Context, subject: Subject, settings: MemorySettings) -> Part |
     if checkpoint is None:
         return None
     kv = settings.kv
-    loaded: dict[str, Any] = {
+    loaded: Launch = {
         "tensor_parallel": kv.tensor_parallel,
         "speculative_tokens": kv.speculative_tokens,
         "speculative_method": kv.speculative_method,
@@ -188,16 +188,11 @@ def _weights(ctx: Context, subject: Subject, settings: MemorySettings) -> Part |
         "engine_version": kv.engine_version,
         "expandable_segments": _segments(ctx, subject),
     }
-    found = rank_weights(checkpoint, **loaded)
-    if found is None or not subject.declared:
-        return None if found is None else Part(bytes=found.bytes, basis=found.basis, error_bytes=found.error_bytes)
-    sized = ctx.slug.weights.size_bytes is not None
-    error = found.rounding_bytes // 2 + round(found.bytes * (_SHARE_ERROR if sized else _WITHOUT_SIZE_ERROR))
-    error += _SIZE_ERROR_BYTES // kv.tensor_parallel
-    if checkpoint.sizes is not None and kv.speculative_tokens == 0:
-        # How much of the size is that of the draft head is a guess between 16 bits and the decoder's.
-        error += checkpoint.sizes.mtp // 2 // kv.tensor_parallel
-    return Part(bytes=found.bytes, basis="declared", error_bytes=error)
+    if subject.declared:
+        found = declared_weights(checkpoint, ctx.slug.weights, **loaded)
+    else:
+        found = rank_weights(checkpoint, **loaded)
+    return None if found is None else Part(bytes=found.bytes, basis=found.basis, error_bytes=found.error_bytes)
 
 
 def identity_of(checkpoint: Checkpoint, source: str) -> str:

