@@ -87,10 +87,13 @@ class Fleet:
 
     def diagnosis(self, name: str) -> Diagnosis | None:
         """Why the server of that name died; None while it lives. Raises CockpitError for an unknown one."""
+        return self.diagnose(name) if probe(self.running(name)) == "dead" else None
+
+    def diagnose(self, name: str) -> Diagnosis:
+        """What log and record say of an instance, dead or alive. Raises CockpitError for an unknown one."""
         running = self.running(name)
-        if probe(running) != "dead":
-            return None
-        return diagnose_record(running.record, end_of(running.record, dead=True))
+        dead = probe(running) == "dead"
+        return diagnose_record(running.record, end_of(running.record, dead))
 
     def adopt(self, url: str, name: str | None = None) -> adopted.Adopted:
         """Remember the URL of a server that answers. Raises CockpitError, FailedError when nothing does there."""

@@ -114,8 +114,18 @@ def _capacity(draft: BootDraft, match: Match, at: float) -> None:
         draft.learn(max_model_len=_count(match[2]), max_concurrency=float(match[3].replace(",", "")))
 
 
+def _blocks(draft: BootDraft, match: Match, at: float) -> None:
+    draft.learn(capacity_tokens=_count(match[1]) * _V0_BLOCK_TOKENS)
+    draft.close("kv_pool", at)
+
+
 def _concurrency(draft: BootDraft, match: Match, _: float) -> None:
-    draft.learn(max_model_len=_count(match[1]), max_concurrency=float(match[2].replace(",", "")))
+    length, requests = _count(match[1]), float(match[2].replace(",", ""))
+    draft.learn(max_model_len=length, max_concurrency=requests)
+    told = draft.facts.capacity_tokens
+    if told is not None and length * requests > told * _ROUNDING:
+        draft.learn(capacity_tokens=int(length * requests), capacity_corrected=True)
+        draft.note("kv_pool", f"{int(length * requests):,} tokens")
 
 
 def _capturing(draft: BootDraft, match: Match, at: float) -> None:
@@ -154,6 +164,9 @@ def _attention(draft: BootDraft, match: Match, _: float) -> None:
     draft.learn(attention_backend=match[1])
 
 
+_V0_BLOCK_TOKENS = 16
+_ROUNDING = 1.05
+"""Concurrency has two digits; a larger difference is not its rounding."""
 _TOKENS = r"(\d[\d,]{0,20})"
 _CONCURRENCY = rf"Maximum concurrency for {_TOKENS} tokens per request: (\d[\d,]{{0,20}}(?:\.\d+)?)x"
 _KINDS = r"mixed-precision linear|NVFP4 GEMM|CompressedTensors\w{1,60}|\w{1,60}LinearMethod"
@@ -175,9 +188,10 @@ _TABLE: tuple[tuple[str, Act], ...] = (
     (r"Warming up model for the compilation", _compiling_on_cpu),
     (r"Directly load the compiled", _compiled_before),
     (r"torch\.compile took|Warming up done", _compiled),
-    (r"Available KV cache memory: (\d{1,9}(?:\.\d+)?) GiB", _available),
+    (r"Available KV cache memory: (-?\d{1,9}(?:\.\d+)?) GiB", _available),
     (rf"Auto-fit max_model_len: reduced from \d+ to {_TOKENS}", _model_len),
-    (rf"[CGTX]PU KV cache size: {_TOKENS} tokens(?:, {_CONCURRENCY})?", _capacity),
+    (r"# (?:GPU|cuda|CUDA|CPU) blocks: (\d{1,9})", _blocks),
+    (rf"[CGTX]PU(?: \+ host)? KV cache size: {_TOKENS} tokens(?:, {_CONCURRENCY})?", _capacity),
     (_CONCURRENCY, _concurrency),
     (r"Capturing CUDA graphs? ?(\([^)]{1,40}\))?.*?\| (\d{1,9})/(\d{1,9}) \[", _capturing),
     (r"Graph capturing finished in \d+ secs, took (-?\d{1,9}(?:\.\d+)?) GiB", _captured),
@@ -194,8 +208,8 @@ OPENINGS = (
     r"[ ▀▄█]*version |vLLM server version|non-default args|Resolved arch|Using |Initializing a V1|world_size="
     r"|vLLM is using|Starting (?:to load|torch|vLLM)|Filesystem type|Loading (?:model|safetensors|pt|weights)"
     r"|Model loading|Dynamo |Compiling a graph|Directly load|torch\.compile took|Available KV|Auto-fit"
-    r"|[CGTX]PU KV cache|Maximum conc|Warming up |Capturing CUDA|Graph capturing|init engine"
-    rf"|Application startup complete|{boot_memory.OPENINGS}"
+    r"|[CGTX]PU (?:\+ host )?KV cache|# \w+ blocks: |Maximum conc|Warming up |Capturing CUDA|Graph capturing"
+    rf"|init engine|Application startup complete|{boot_memory.OPENINGS}"
 )
 """How the texts begin that the table knows, so that one match settles every other line."""
 

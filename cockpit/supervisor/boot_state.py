@@ -54,6 +54,8 @@ class BootFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What vLLM had taken off the pool for them."""
     capacity_tokens: int | None = None
     """KV pool of one engine, in tokens."""
+    capacity_corrected: bool = False
+    """Whether the log's own figure was too low: vLLM 0.17 to 0.20 divided it by the groups of a hybrid model."""
     max_concurrency: float | None = None
     """Requests of ``max_model_len`` that fit the pool at once."""
     max_model_len: int | None = None

@@ -30,8 +30,7 @@ def silent_end(wrappers: Sequence[str], end: End) -> Incident | None:
         if number is not None:
             return Incident(text=f"killed by signal {number} ({_name(number)}), exit code {code}")
     if wrappers:
-        empty = all(_codes_of(text) == [] for text in wrappers)
-        hang = empty and any(_CORE_CODES.search(text) for text in wrappers)
+        hang = not codes and any(_CORE_CODES.search(text) for text in wrappers)
         return Incident(text="the engine ended without a word" if hang else f"reported only: {wrappers[-1].strip()}")
     if end.dead and not end.asked_for:
         known = "unknown" if end.exit_code is None else str(end.exit_code)

@@ -38,7 +38,7 @@ _ANNOUNCES = re.compile(
     r"|Error executing method"
 )
 WRAPPER = re.compile(
-    r"EngineDeadError|EngineGenerateError|[Ee]ngine core initialization failed"
+    r"EngineDeadError|EngineGenerateError|[Ee]ngine core initialization failed|[Ff]ailed (?:core|frontend) proc"
     r"|EngineCore (?:\w+ )?(?:failed|encountered|hit)|WorkerProc (?:failed|hit|initialization failed)"
     r"|Engine process failed to start|Worker ?[Pp]roc\w* .*(?:died|failed)"
     r"|Executor failed|Got fatal signal from worker processes|Engine loop (?:is not running|has died)"

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import groupby
 
 import msgspec
 
 from cockpit.supervisor.boot_state import BootState
 from cockpit.supervisor.diagnose.arguments import Arguments
+from cockpit.supervisor.diagnose.derived import derived
 from cockpit.supervisor.diagnose.ends import silent_end
 from cockpit.supervisor.diagnose.pattern import Pattern
 from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.table import SYMPTOMS
-from cockpit.supervisor.diagnose.types import Diagnosis, End, Evidence, Incident, Symptom
+from cockpit.supervisor.diagnose.types import Diagnosis, End, Evidence, Fix, Incident, Notice, Symptom
 
-_PATTERNS = {symptom.id: tuple(map(Pattern, symptom.patterns)) for symptom in SYMPTOMS}
-_FRAMES = {symptom.id: Pattern(symptom.frames) for symptom in SYMPTOMS if symptom.frames is not None}
-_FATAL = tuple(symptom for symptom in SYMPTOMS if not symptom.notice)
-_NOTICES = tuple(symptom for symptom in SYMPTOMS if symptom.notice)
-_LINES = tuple(pattern for symptom in _FATAL for pattern in _PATTERNS[symptom.id] if pattern.literal)
+_PATTERNS = tuple(tuple(map(Pattern, symptom.patterns)) for symptom in SYMPTOMS)
+"""In the order of the table."""
+_FATAL = tuple(index for index, symptom in enumerate(SYMPTOMS) if not symptom.notice)
+_NOTICES = tuple(index for index, symptom in enumerate(SYMPTOMS) if symptom.notice)
+_NOTICE_PATTERNS = tuple((pattern, SYMPTOMS[index].id) for index in _NOTICES for pattern in _PATTERNS[index])
+_LINES = tuple(pattern for index in _FATAL for pattern in _PATTERNS[index] if SYMPTOMS[index].frames is None)
+_LITERALS = tuple(dict.fromkeys(pattern.literal for pattern in _LINES))
 _LOOKUPS = ("KeyError", "AttributeError", "ImportError", "ModuleNotFoundError", "HTTPError", "StopIteration")
 """What a library catches and explains in the next exception of the chain."""
 
@@ -35,6 +40,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """The first line of each notice, by symptom id."""
     counts: dict[str, int]
     """How often a notice was seen."""
+    figures: dict[str, float]
+    """As Evidence has them."""
     has_head: bool
     """Whether the start of the log is there, so that it is no excerpt."""
     stopping: bool
@@ -45,48 +52,81 @@ class _Finding(msgspec.Struct, frozen=True, kw_only=True):
     incident: Incident
     symptom: Symptom | None = None
     evidence: Evidence | None = None
+    rank: int = len(SYMPTOMS)
+    """Place in the table."""
+
+    @property
+    def level(self) -> Notice:
+        """Of its symptom."""
+        return "" if self.symptom is None else self.symptom.notice
+
+    @property
+    def explanation(self) -> str | None:
+        """What its symptom says of it."""
+        return None if self.symptom is None or self.evidence is None else self.symptom.explain(self.evidence)
+
+    @property
+    def fixes(self) -> tuple[Fix, ...]:
+        """What its symptom advises."""
+        return () if self.symptom is None or self.evidence is None else tuple(self.symptom.fixes(self.evidence))
 
 
 def is_remarkable(text: str) -> bool:
     """Whether a line's text reads like a symptom that ends servers."""
-    return any(pattern.search(text) for pattern in _LINES)
+    for literal in _LITERALS:  # a plain loop: this is asked of every line
+        if literal in text:
+            return any(pattern.search(text) for pattern in _LINES)
+    return False
 
 
 def notice_of(text: str) -> str | None:
     """The notice that a line's text is, by symptom id."""
-    for symptom in _NOTICES:
-        if any(pattern.search(text) for pattern in _PATTERNS[symptom.id]):
-            return symptom.id
+    for pattern, name in _NOTICE_PATTERNS:
+        if pattern.literal in text and pattern.search(text):
+            return name
     return None
 
 
 def conclude(reading: Reading, end: End) -> Diagnosis:
     """One diagnosis of everything that was read, and of what is known of the server's end."""
-    notices = [found for found in (_notice(reading, name) for name in reading.notices) if found is not None]
     cause = _cause(reading, end)
     ready = reading.boot.ready
-    grave = [found for found in notices if found.symptom is not None and found.symptom.notice == "grave"]
-    about = cause
-    if about is None:
-        excerpt = notices if not reading.has_head and not ready else []
-        about = next(iter([*grave, *excerpt]), None)
-    symptom, evidence = (None, None) if about is None else (about.symptom, about.evidence)
+    notices = [one for one in _all_notices(reading) if _holds(one.level, ready, cause)]
+    about = cause or _trouble(reading, notices)
     return Diagnosis(
-        healthy=ready and cause is None and not grave,
+        healthy=ready and cause is None and not any(one.level == "grave" for one in notices),
         ready=ready,
         vllm_version=reading.boot.facts.vllm_version,
-        symptom=None if symptom is None else symptom.id,
-        first_exception=None if cause is None else shown_exception(cause.incident),
+        symptom=None if about is None or about.symptom is None else about.symptom.id,
+        first_exception=None if cause is None or cause.incident.order == 0 else shown_exception(cause.incident),
         place=None if cause is None else cause.incident.place or None,
-        explanation=None if symptom is None or evidence is None else symptom.explain(evidence),
-        fixes=() if symptom is None or evidence is None else tuple(symptom.fixes(evidence)),
-        notes=tuple(
-            found.symptom.explain(found.evidence)
-            for found in notices
-            if found is not about and found.symptom is not None and found.evidence is not None
-        ),
+        explanation=None if about is None else about.explanation,
+        fixes=() if about is None else about.fixes,
+        notes=tuple(one.explanation for one in notices if one is not about and one.explanation),
         boot=reading.boot,
     )
+
+
+def _holds(level: Notice, ready: bool, cause: _Finding | None) -> bool:
+    if level == "maybe":
+        return cause is None and not ready
+    return cause is not None if level == "dead" else True
+
+
+def _trouble(reading: Reading, notices: Sequence[_Finding]) -> _Finding | None:
+    """The notice that is the symptom: a grave one, or whatever an excerpt is about."""
+    grave = [one for one in notices if one.level in ("grave", "warn")]
+    excerpt = notices if not reading.has_head and not reading.boot.ready else []
+    return next(iter([*grave, *excerpt]), None)
+
+
+def _all_notices(reading: Reading) -> list[_Finding]:
+    found = [one for one in map(partial(_notice, reading), reading.notices) if one is not None]
+    evidence = _evidence(reading, Incident(text=""), {})
+    return [
+        *found,
+        *(_Finding(incident=evidence.incident, symptom=one, evidence=evidence) for one in derived(evidence)),
+    ]
 
 
 def first_incident(reading: Reading) -> Incident | None:
@@ -141,8 +181,8 @@ def _chains(incidents: Sequence[Incident]) -> list[list[Incident]]:
 
 def _best(reading: Reading, chain: Sequence[Incident]) -> _Finding | None:
     """The most specific symptom of a chain."""
-    found = [match for match in (_match(reading, one) for one in chain) if match is not None and match.symptom]
-    return min(found, key=lambda one: SYMPTOMS.index(one.symptom) if one.symptom else 0, default=None)
+    found = [match for match in map(partial(_match, reading), chain) if match is not None]
+    return min(found, key=lambda one: one.rank, default=None)
 
 
 def _root_of(chain: Sequence[Incident]) -> Incident:
@@ -154,30 +194,44 @@ def _root_of(chain: Sequence[Incident]) -> Incident:
 
 
 def _match(reading: Reading, incident: Incident) -> _Finding | None:
-    for symptom in _FATAL:
-        found = _try(reading, symptom, incident)
+    for index in (*_FATAL, *_NOTICES):
+        found = _try(reading, index, incident)
         if found is not None:
             return found
     return None
 
 
 def _notice(reading: Reading, name: str) -> _Finding | None:
-    incident = reading.notices[name]
-    return next((_try(reading, symptom, incident) for symptom in _NOTICES if symptom.id == name), None)
+    for index in _NOTICES:
+        if SYMPTOMS[index].id == name:
+            found = _try(reading, index, reading.notices[name])
+            if found is not None:
+                return found
+    return None
 
 
-def _try(reading: Reading, symptom: Symptom, incident: Incident) -> _Finding | None:
-    frames = _FRAMES.get(symptom.id)
-    if frames is not None and not frames.search(incident.frames):
+def _try(reading: Reading, index: int, incident: Incident) -> _Finding | None:
+    symptom = SYMPTOMS[index]
+    if symptom.frames is not None and not re.search(symptom.frames, incident.frames, re.MULTILINE):
         return None
-    for pattern in _PATTERNS[symptom.id]:
+    for pattern in _PATTERNS[index]:
         match = pattern.search(incident.text)
         if match is None:
             continue
         groups = {name: text for name, text in match.groupdict().items() if text is not None}
-        evidence = Evidence(
-            incident=incident, groups=groups, arguments=reading.arguments, boot=reading.boot, counts=reading.counts
-        )
+        evidence = _evidence(reading, incident, groups)
         if symptom.when is None or symptom.when(evidence):
-            return _Finding(incident=incident, symptom=symptom, evidence=evidence)
+            return _Finding(incident=incident, symptom=symptom, evidence=evidence, rank=index)
     return None
+
+
+def _evidence(reading: Reading, incident: Incident, groups: dict[str, str]) -> Evidence:
+    return Evidence(
+        incident=incident,
+        groups=groups,
+        arguments=reading.arguments,
+        boot=reading.boot,
+        counts=reading.counts,
+        figures=reading.figures,
+        has_head=reading.has_head,
+    )

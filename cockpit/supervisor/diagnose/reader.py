@@ -7,6 +7,7 @@ from typing import Any
 
 from cockpit.supervisor.boot_state import BootState
 from cockpit.supervisor.diagnose.arguments import Arguments
+from cockpit.supervisor.diagnose.figures import Figures
 from cockpit.supervisor.diagnose.incidents import HARMLESS, IncidentFinder
 from cockpit.supervisor.diagnose.lines import Line
 from cockpit.supervisor.diagnose.matcher import Reading, first_incident, is_remarkable, notice_of
@@ -26,6 +27,7 @@ class TroubleReader:
         self._finder = IncidentFinder()
         self._notices: dict[str, Incident] = {}
         self._counts: dict[str, int] = {}
+        self._figures = Figures()
         self._has_head = False
         self._stopping = False
 
@@ -38,6 +40,7 @@ class TroubleReader:
         """Read one line, seen while ``stage`` of the boot ran."""
         text = line.text
         self._read_arguments(text)
+        self._figures.feed(text)
         notice = notice_of(text)
         if notice is not None:
             self._counts[notice] = self._counts.get(notice, 0) + 1
@@ -70,6 +73,7 @@ class TroubleReader:
             arguments=self._arguments,
             notices=dict(self._notices),
             counts=dict(self._counts),
+            figures=dict(self._figures.values),
             has_head=self._has_head or boot.facts.vllm_version is not None,
             stopping=self._stopping,
         )

@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
-from cockpit.supervisor.diagnose import kv
+from cockpit.supervisor.diagnose import (
+    cuda,
+    flags,
+    hub,
+    kv,
+    memory,
+    model,
+    notices,
+    parallel,
+    process,
+    quantization,
+    speculative,
+)
 from cockpit.supervisor.diagnose.types import Symptom
 
-SYMPTOMS: tuple[Symptom, ...] = (*kv.SYMPTOMS,)
-BY_ID = {symptom.id: symptom for symptom in SYMPTOMS}
+SYMPTOMS: tuple[Symptom, ...] = (
+    *kv.SYMPTOMS,
+    *memory.SYMPTOMS,
+    *hub.SYMPTOMS,
+    *parallel.SYMPTOMS,
+    *speculative.SYMPTOMS,
+    *quantization.SYMPTOMS,
+    *model.SYMPTOMS,
+    *flags.SYMPTOMS,
+    *cuda.SYMPTOMS,
+    *process.SYMPTOMS,
+    *notices.SYMPTOMS,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -74,7 +75,12 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Arguments
     boot: BootState
     counts: dict[str, int]
-    """How often each remarkable line was seen, by symptom id."""
+    """How often each notice was seen, by symptom id."""
+    figures: dict[str, float] = {}
+    """Figures of memory from anywhere in the log: ``total_gib``, ``weights_gib``, ``utilization``; and ``capturing``
+    or ``loading`` while that goes on."""
+    has_head: bool = False
+    """Whether the start of the log is there."""
 
     def number(self, name: str) -> float | None:
         """A named group as a number, thousands separators dropped; None when it is not one."""
@@ -83,7 +89,22 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         except (KeyError, ValueError):
             return None
 
+    def find(self, pattern: str) -> float | None:
+        """The first group of a pattern in the incident's text as a number; None when it is not there."""
+        match = re.search(pattern, self.incident.text, re.DOTALL)
+        try:
+            return None if match is None else float(match[1].replace(",", "").rstrip("."))
+        except ValueError:
+            return None
 
+    def in_frames(self, pattern: str) -> bool:
+        """Whether a frame of the traceback, as ``file:function``, has the pattern."""
+        return re.search(pattern, self.incident.frames, re.MULTILINE) is not None
+
+
+Notice = Literal["", "note", "maybe", "dead", "warn", "grave"]
+"""What a living server may say as well: a note; one while nothing explains a log that is not ready; one about a dead
+server; the symptom of a ready server; that of a ready server which is of no use. Empty: it ends servers."""
 Explain = Callable[[Evidence], str]
 Fixes = Callable[[Evidence], list[Fix]]
 
@@ -100,8 +121,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True):
     """A further condition: the phase, a figure, an argument."""
     versions: str = ""
     """vLLM versions whose sources or logs have these words."""
-    notice: Literal["", "note", "grave"] = ""
-    """Said by servers that live as well: worth a note, or grave enough to call such a server unhealthy."""
+    notice: Notice = ""
     explain: Explain
     fixes: Fixes
 

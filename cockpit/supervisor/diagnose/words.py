@@ -1,9 +1,42 @@
-"""Sentences and fixes that several symptoms share."""
+"""Sentences, figures and fixes that several symptoms share."""
 
 from __future__ import annotations
 
-from cockpit.supervisor.diagnose.types import Evidence, Fix
+import re
+from collections.abc import Callable
+
+from cockpit.supervisor.diagnose.shown import shown_exception
+from cockpit.supervisor.diagnose.types import Evidence, Explain, Fix, Fixes
 from cockpit.units import UNKNOWN
+
+HIGHEST_UTILIZATION = 0.95
+"""Above it nothing is left for what vLLM does not count: advice to go higher helps nobody."""
+_DEFAULT_UTILIZATION = 0.92
+"""Of vLLM 0.20 and later (config/cache.py)."""
+_FREE = re.compile(r"of which (?P<size>[\d.]+) (?P<unit>[KMG]i?B) is free")
+_TRIED = re.compile(r"Tried to allocate (?P<size>[\d.]+) (?P<unit>[KMG]i?B)")
+_IN_USE = re.compile(r"(?:this process|Process \d+) has (?P<size>[\d.]+) (?P<unit>[KMG]i?B) memory in use")
+_GIB_OF = {"K": 1 / 1024**2, "M": 1 / 1024, "G": 1.0}
+
+
+def say(text: str) -> Explain:
+    """The same sentence whatever the log says; ``{name}`` takes a named group of the pattern."""
+    return lambda seen: text.format_map(_Groups(seen.groups))
+
+
+def do(*fixes: Fix | str) -> Fixes:
+    """The same fixes whatever the log says; a text takes named groups as ``say`` does."""
+
+    def made(seen: Evidence) -> list[Fix]:
+        groups = _Groups(seen.groups)
+        return [fix if isinstance(fix, Fix) else Fix(text=fix.format_map(groups)) for fix in fixes]
+
+    return made
+
+
+class _Groups(dict[str, str]):
+    def __missing__(self, key: str) -> str:
+        return UNKNOWN
 
 
 def count(value: float | None) -> str:
@@ -11,20 +44,153 @@ def count(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:,.0f}"
 
 
-def gib(value: float | None) -> str:
-    """GiB with the unit."""
-    return UNKNOWN if value is None else f"{value:.1f} GiB"
+def gib(value: float) -> str:
+    """GiB with the unit, two digits where they matter."""
+    return f"{value:.2f} GiB" if value < 1 else f"{value:.1f} GiB"
+
+
+def _size(pattern: re.Pattern[str], text: str) -> float | None:
+    match = pattern.search(text)
+    return None if match is None else float(match["size"]) * _GIB_OF[match["unit"][0]]
+
+
+def tried_gib(seen: Evidence) -> float | None:
+    """What an allocation asked for."""
+    return _size(_TRIED, seen.incident.text)
+
+
+def free_gib(seen: Evidence) -> float | None:
+    """What the GPU had left when an allocation failed."""
+    return _size(_FREE, seen.incident.text)
+
+
+def in_use_gib(seen: Evidence) -> float | None:
+    """What this process held when an allocation failed."""
+    return _size(_IN_USE, seen.incident.text)
+
+
+def utilization(seen: Evidence) -> float | None:
+    """gpu_memory_utilization in use: as told, else the default of a version that is known."""
+    told = seen.arguments.number("gpu_memory_utilization") or seen.figures.get("utilization")
+    if told is not None:
+        return told
+    version = re.match(r"0\.(\d+)", seen.boot.facts.vllm_version or "")
+    return _DEFAULT_UTILIZATION if version and int(version[1]) >= 20 else None
 
 
 def budget(seen: Evidence) -> str:
-    """What takes the memory, as far as the log tells: ``weights 18.2 + …``; empty when it does not."""
-    weights = seen.boot.facts.weights_gib
-    return "" if weights is None else f"The weights take {gib(weights)} a GPU."
+    """What takes the memory, as far as the log tells: ``weights 18.2 GiB + …``; empty when it does not."""
+    weights, there = seen.boot.facts.weights_gib, seen.boot.facts.available_kv_gib
+    weights = seen.figures.get("weights_gib", weights) if weights is None else weights
+    total, share = seen.figures.get("total_gib"), utilization(seen)
+    if weights is None:
+        return ""
+    if total is None or share is None:
+        return f"The weights take {gib(weights)} of each GPU."
+    rest = total * share - weights - (there or 0.0)
+    others = f" and activations, graphs and the rest {gib(rest)}" if there is not None and rest > 0 else ""
+    return f"vLLM may fill {share:g} x {total:g} = {gib(total * share)}; the weights take {gib(weights)}{others}."
 
 
-def more_room(seen: Evidence) -> list[Fix]:
-    """What gives the KV pool more room, best first; never what is so already."""
-    fixes = []
-    if not str(seen.arguments.get("kv_cache_dtype") or "auto").startswith(("fp8", "nvfp4", "int8")):
-        fixes.append(Fix(text="Store the KV cache in 8 bits.", set={"kv_cache_dtype": "fp8_e4m3"}))
-    return fixes
+def smaller_kv(seen: Evidence) -> list[Fix]:
+    """An 8-bit KV cache, unless it is one."""
+    kind = str(seen.arguments.get("kv_cache_dtype") or "auto")
+    if kind not in ("auto", "bfloat16", "float16"):
+        return []
+    return [Fix(text="Store the KV cache in 8 bits: it holds twice the tokens.", set={"kv_cache_dtype": "fp8_e4m3"})]
+
+
+def more_utilization(seen: Evidence) -> list[Fix]:
+    """A few hundredths more, where there are any left; a pool pinned in bytes does not follow it."""
+    share = utilization(seen)
+    if share is None or share >= HIGHEST_UTILIZATION or seen.arguments.get("kv_cache_memory_bytes"):
+        return []
+    higher = round(min(HIGHEST_UTILIZATION, share + 0.05), 4)
+    text = f"Let vLLM fill {higher:g} of the GPU instead of {share:g}, if no other program needs the rest."
+    return [Fix(text=text, set={"gpu_memory_utilization": higher})]
+
+
+def less_utilization(seen: Evidence, by: float = 0.03) -> list[Fix]:
+    """A few hundredths less: graphs, sampler and drivers live outside of the share."""
+    share = utilization(seen)
+    if share is None:
+        return [Fix(text=f"Leave more room beside the pool: lower --gpu-memory-utilization by {by:g}.")]
+    if share - by < 0.3:
+        return []
+    lower = round(share - by, 4)
+    return [
+        Fix(text=f"Leave more room beside the pool: utilization {lower:g}.", set={"gpu_memory_utilization": lower})
+    ]
+
+
+def fewer_sequences(seen: Evidence, most: int = 64) -> list[Fix]:
+    """Fewer requests at a time: state, logits and graphs shrink with them."""
+    now = seen.arguments.number("max_num_seqs")
+    wanted = most if now is None or now > most else int(now) // 2
+    if wanted < 1:
+        return []
+    return [Fix(text=f"Run at most {wanted} requests at a time.", set={"max_num_seqs": wanted})]
+
+
+def no_graphs(seen: Evidence) -> list[Fix]:
+    """Eager mode, unless it is on: graphs cost memory and boot time, and make decoding fast."""
+    if seen.arguments.get("enforce_eager") is True:
+        return []
+    return [Fix(text="As a last resort do without CUDA graphs; decoding gets slower.", set={"enforce_eager": "on"})]
+
+
+def no_draft(seen: Evidence) -> list[Fix]:
+    """No speculative decoding, when there is some."""
+    if not seen.arguments.chosen("speculative_config") and not seen.arguments.get("speculative_tokens"):
+        return []
+    return [Fix(text="Turn the draft off: it holds weights and KV of its own.", set={"speculative_tokens": 0})]
+
+
+def no_vision(seen: Evidence) -> list[Fix]:
+    """Text only, when the model reads images and that was not turned off."""
+    arguments = seen.arguments
+    off = arguments.get("language_model_only") or arguments.chosen("limit_mm_per_prompt")
+    if off or arguments.get("vision") == "off" or not reads_images(seen):
+        return []
+    return [Fix(text="Leave the vision part out if you only send text.", set={"vision": "off"})]
+
+
+def reads_images(seen: Evidence) -> bool:
+    """Whether the log shows that the model has a vision part in use."""
+    name = seen.boot.facts.architecture or ""
+    return "ForConditionalGeneration" in name or "VL" in name or "profile-oom-multimodal" in seen.counts
+
+
+def shorter_context(seen: Evidence) -> list[Fix]:
+    """Half the context, when it is known."""
+    now = seen.boot.facts.max_model_len or seen.arguments.number("max_model_len")
+    if now is None or now < 4096:
+        return []
+    half = int(now) // 2
+    return [Fix(text=f"Halve the context to {half:,} tokens.", set={"max_model_len": half})]
+
+
+def smaller_model(seen: Evidence) -> list[Fix]:
+    """A smaller checkpoint or more GPUs."""
+    ranks = int(seen.arguments.number("tensor_parallel_size") or 1)
+    quantized = seen.arguments.get("quantization") not in (None, "None")
+    model = (
+        "a checkpoint with fewer bits"
+        if quantized
+        else "a quantized checkpoint (AutoRound, AWQ or GPTQ in 4 bits, FP8)"
+    )
+    return [
+        Fix(text=f"Use {model}."),
+        Fix(text=f"Split it over more GPUs: tensor parallel {ranks * 2}.", set={"tensor_parallel": ranks * 2}),
+    ]
+
+
+def reason(seen: Evidence) -> str:
+    """What the exception says, in one line without its type."""
+    shown = shown_exception(seen.incident)
+    return shown.partition(": ")[2] or shown
+
+
+def joined(*parts: Callable[[Evidence], list[Fix]]) -> Fixes:
+    """The fixes of all parts in their order."""
+    return lambda seen: [fix for part in parts for fix in part(seen)]

@@ -1,0 +1,321 @@
+"""Driver, toolkit, card and kernels."""
+
+from __future__ import annotations
+
+from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
+from cockpit.supervisor.diagnose.words import do, less_utilization, no_graphs, say
+
+
+def _graph_fixes(seen: Evidence) -> list[Fix]:
+    return [*less_utilization(seen), *no_graphs(seen)]
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        id="driver-too-old-container",
+        patterns=(
+            r"unsatisfied condition: cuda ?>= ?(?P<cuda>[\d.]+)",
+            r"nvidia-container-cli: (?:requirement|initialization) error",
+            r"nvidia-container-cli:",
+        ),
+        versions="any",
+        explain=say("The container needs CUDA {cuda}, which the host's driver does not offer: it never started."),
+        fixes=do("Update the host's driver, or use an image for an older CUDA."),
+    ),
+    Symptom(
+        id="no-gpu-in-container",
+        patterns=(
+            r"could not select device driver .{0,20}with capabilities: \[\[gpu\]\]",
+            r"unknown runtime specified nvidia",
+        ),
+        versions="any",
+        explain=say("Docker has no NVIDIA runtime: the container cannot have the GPUs."),
+        fixes=do("Install nvidia-container-toolkit, run `nvidia-ctk runtime configure`, and restart docker."),
+    ),
+    Symptom(
+        id="nvml-mismatch",
+        patterns=(r"Driver/library version mismatch", r"RM has detected an NVML/RM version mismatch"),
+        versions="any",
+        explain=say(
+            "The NVIDIA kernel module and its library are of different versions: the driver was updated "
+            "without a reboot."
+        ),
+        fixes=do("Reboot, or reload the nvidia modules."),
+    ),
+    Symptom(
+        id="gpu-lost",
+        patterns=(
+            r"Xid \([^)]*\): ?(?P<xid>\d+)",
+            r"\bXid (?P<xid>\d+)",
+            r"GPU is lost",
+            r"NVMLError_GpuIsLost",
+            r"Unable to determine the device handle",
+            r"GPU has fallen off the bus",
+            r"uncorrectable ECC",
+            r"ECC error",
+            r"GPU recovery action",
+        ),
+        versions="any",
+        explain=lambda seen: (
+            "The GPU reported an illegal access by a kernel (Xid 31): software, more likely than hardware."
+            if seen.groups.get("xid") in ("31", "13")
+            else "The driver lost the GPU or found it faulty."
+        ),
+        fixes=do("Look at `dmesg | grep -E 'Xid|NVRM'`; reboot the machine, and watch power and temperature."),
+    ),
+    Symptom(
+        id="amd-iommu",
+        patterns=(
+            r"IO_PAGE_FAULT",
+            r"free\(\): invalid (?:next size|pointer|size)",
+            r"malloc\(\): (?:invalid|corrupted|unaligned|mismatching)",
+            r"double free or corruption",
+            r"corrupted (?:size vs|double-linked)",
+            r"munmap_chunk\(\): invalid",
+            r"unspecified launch failure",
+        ),
+        versions="any",
+        explain=say(
+            "Memory was corrupted under load: on AMD boards with several GPUs usually the IOMMU; the "
+            "message is collateral."
+        ),
+        fixes=do(
+            "Look at `dmesg | grep -E 'IO_PAGE_FAULT|Xid'`; boot the kernel with iommu=pt.",
+            Fix(text="Or do without direct transfers between the GPUs.", env={"NCCL_P2P_DISABLE": "1"}),
+        ),
+    ),
+    Symptom(
+        id="wsl-expandable-segments",
+        patterns=(
+            r"CUDA driver error: device not ready",
+            r"dxgkio_make_resident: Ioctl failed",
+            r"cuMemCreate.{0,60}(?:not supported|failed)",
+        ),
+        versions="0.20 to 0.33",
+        explain=say(
+            "WSL2 refuses the memory calls that PyTorch's expandable segments make; it is not short of memory."
+        ),
+        fixes=do(
+            Fix(
+                text="Turn expandable segments off.",
+                env={
+                    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False",
+                    "PYTORCH_ALLOC_CONF": "expandable_segments:False",
+                },
+            )
+        ),
+    ),
+    Symptom(
+        id="ptx-toolchain-newer",
+        patterns=(
+            r"provided PTX was compiled with an unsupported toolchain",
+            r"cudaErrorUnsupportedPtxVersion",
+            r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+            r"\berror 222\b",
+            r"PTX .version .{0,40}does not support",
+        ),
+        versions="any",
+        explain=say("A kernel was compiled by a newer CUDA toolkit than the driver understands."),
+        fixes=do("Update the driver, or use an image or wheel whose CUDA matches it."),
+    ),
+    Symptom(
+        id="driver-too-old",
+        patterns=(
+            r"The NVIDIA driver on your system is too old",
+            r"CUDA driver version is insufficient for CUDA runtime version",
+            r"cudaErrorInsufficientDriver",
+            r"forward compatibility was attempted on non supported HW",
+            r"system has unsupported display driver / cuda driver combination",
+        ),
+        versions="any",
+        explain=say("The NVIDIA driver is older than the CUDA that this vLLM was built for."),
+        fixes=do("Update the driver, or install a vLLM built for the older CUDA."),
+    ),
+    Symptom(
+        id="libcudart-missing",
+        patterns=(
+            r"(?P<file>lib(?:cu\w+|nccl|nvrtc|torch\w*|c10\w*|nvJitLink)\.so[\w.]*): cannot open shared object",
+            r"undefined symbol: (?P<file>_Z\w+)",
+            r"ImportError: (?P<file>\S+\.so\S*): ",
+            r"operator torchvision::nms does not exist",
+            r"No module named 'vllm\._C'",
+            r"'_OpNamespace' '_C' object has no attribute",
+        ),
+        versions="any",
+        explain=say(
+            "vLLM and torch do not belong together: {file} is missing or of another version (CUDA 12 and 13 mixed?)."
+        ),
+        fixes=do("Install both together into a fresh environment: `uv pip install vllm --torch-backend=auto`."),
+    ),
+    Symptom(
+        id="toolkit-too-old",
+        patterns=(
+            r"FlashInfer requires GPUs with sm75 or higher",
+            r"No supported CUDA architectures found for major versions",
+            r"nvcc fatal\s*: Unsupported gpu architecture",
+            r"Unknown CUDA arch",
+        ),
+        versions="0.14 to 0.33",
+        explain=say(
+            "The CUDA toolkit on this machine is too old to compile for this card; the message about sm75 "
+            "is misleading when the card is newer."
+        ),
+        fixes=do(
+            "Install CUDA toolkit 12.9 or later and point CUDA_HOME at it.",
+            Fix(text="Or do without FlashInfer's sampler.", env={"VLLM_USE_FLASHINFER_SAMPLER": "0"}),
+        ),
+    ),
+    Symptom(
+        id="no-nvcc",
+        patterns=(
+            r"Could not find nvcc",
+            r"CUDA_HOME (?:environment variable )?is not set",
+            r"No such file or directory: '[^']*nvcc'",
+            r"nvcc: (?:command )?not found",
+            r"Ninja is required to load C\+\+ extensions",
+            r"No such file or directory: 'ninja'",
+        ),
+        versions="0.10 to 0.33",
+        explain=say("A kernel must be compiled at boot, and the compiler (nvcc or ninja) is not on this machine."),
+        fixes=do(
+            "Install the CUDA toolkit that matches torch (and ninja), or use vLLM's container image.",
+            Fix(text="Or do without FlashInfer's sampler.", env={"VLLM_USE_FLASHINFER_SAMPLER": "0"}),
+        ),
+    ),
+    Symptom(
+        id="python-headers",
+        patterns=(
+            r"fatal error: (?P<file>Python\.h|std\w+\.h|cuda\.h|\w+\.h): No such file",
+            r"Failed to find C compiler",
+            r"CalledProcessError: Command '\[[^\]]*(?:gcc|cc|clang|g\+\+)'",
+            r"No such file or directory: '(?:gcc|cc|g\+\+|c\+\+)'",
+            r"gcc: (?:command )?not found",
+            r"cannot find -lcuda",
+        ),
+        versions="0.9 to 0.33",
+        explain=say("Triton compiles a small C file at boot, and the compiler or {file} is missing."),
+        fixes=do(
+            "Install gcc and the headers of the environment's Python (apt install gcc python3-dev); uv's "
+            "Pythons have them."
+        ),
+    ),
+    Symptom(
+        id="no-kernel-image",
+        patterns=(
+            r"no kernel image is available for execution",
+            r"cudaErrorNoKernelImageForDevice",
+            r"is not compatible with the current PyTorch installation",
+            r"(?:sm_\d+|CUDA capability sm_?\d+) is not (?:compatible|supported)",
+            r"device kernel image is invalid",
+            r"PTXAS error",
+            r"ptxas fatal",
+        ),
+        versions="any",
+        explain=say(
+            "This vLLM or torch has no kernels for the card: the build is older than the card, or the card too old."
+        ),
+        fixes=do(
+            "Install a vLLM for CUDA 12.8 or later (0.10 and up) for an RTX 50 card; a card before Turing "
+            "needs an older release.",
+        ),
+    ),
+    Symptom(
+        id="triton-resources",
+        patterns=(
+            r"out of resource: (?P<what>shared memory|registers|tensor memory)[^\n]*",
+            r"OutOfResources",
+        ),
+        versions="any",
+        explain=say("A Triton kernel asks for more {what} than this card has."),
+        fixes=do("Upgrade vLLM, or choose another backend (--attention-backend)."),
+    ),
+    Symptom(
+        id="no-device",
+        patterns=(
+            r"Failed to infer device type",
+            r"No CUDA GPUs are available",
+            r"Found no NVIDIA driver",
+            r"Torch not compiled with CUDA enabled",
+            r"CUDA unknown error",
+            r"no CUDA-capable device is detected",
+            r"libnvidia-ml\.so",
+            r"NVML Shared Library Not Found",
+            r"CUDA-capable device\(s\) is/are busy or unavailable",
+        ),
+        versions="any",
+        explain=say("vLLM sees no usable GPU."),
+        fixes=do(
+            "Check `nvidia-smi`, CUDA_VISIBLE_DEVICES and the container's --gpus; a CPU build of vLLM sees "
+            "none either.",
+        ),
+    ),
+    Symptom(
+        id="cuda-fork",
+        patterns=(r"Cannot re-initialize CUDA in forked subprocess", r"bootstrapping phase"),
+        versions="any",
+        explain=say("CUDA was used before the workers were forked, or a script starts vLLM without a main guard."),
+        fixes=do(Fix(text="Spawn the workers.", env={"VLLM_WORKER_MULTIPROC_METHOD": "spawn"})),
+    ),
+    Symptom(
+        id="illegal-access",
+        patterns=(
+            r"an illegal memory access was encountered",
+            r"CUDA error: misaligned address",
+            r"device-side assert triggered",
+            r"cudaErrorIllegalAddress",
+            r"CUDA error: an illegal instruction",
+            r"CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)",
+        ),
+        versions="any",
+        explain=say(
+            "A kernel read or wrote where it must not: a fault of vLLM or of a kernel library, or of the GPU."
+        ),
+        fixes=lambda seen: [
+            Fix(text="Upgrade vLLM or go back to the last version that worked."),
+            *no_graphs(seen),
+            Fix(
+                text="For the true place of the fault start once with blocking launches.",
+                env={"CUDA_LAUNCH_BLOCKING": "1"},
+            ),
+        ],
+    ),
+    Symptom(
+        id="graph-capture",
+        patterns=(
+            r"operation not permitted when stream is capturing",
+            r"cudaErrorStreamCapture\w+",
+            r"CUDA [Gg]raph capture.{0,60}(?:failed|invalidated)",
+        ),
+        versions="any",
+        explain=say("Capturing the CUDA graphs failed."),
+        fixes=_graph_fixes,
+    ),
+    Symptom(
+        id="compile-failed",
+        patterns=(
+            r"BackendCompilerFailed",
+            r"InductorError",
+            r"torch\._dynamo\.exc\.\w+",
+            r"torch\._inductor\.exc\.\w+",
+            r"InternalTorchDynamoError",
+            r"CompilationError: at \d+:\d+",
+            r"LoweringException",
+        ),
+        versions="any",
+        explain=say("torch.compile failed on this model."),
+        fixes=lambda seen: [
+            Fix(text="Compile anew once, without what the cache has.", env={"VLLM_DISABLE_COMPILE_CACHE": "1"}),
+            *no_graphs(seen),
+            Fix(text="Or go back to the last vLLM version that booted this model."),
+        ],
+    ),
+    Symptom(
+        id="cuda-error",
+        patterns=(r"CUDA (?:driver )?error: (?P<what>[^\n]{3,120})", r"AcceleratorError: (?P<what>[^\n]{3,120})"),
+        versions="any",
+        explain=say("The GPU's driver reported: {what}."),
+        fixes=do(
+            "Look at `dmesg` for Xid lines; start again, and if it comes back with another vLLM version.",
+        ),
+    ),
+)

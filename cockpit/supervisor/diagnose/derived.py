@@ -1,0 +1,76 @@
+"""Troubles that no single line says: figures that contradict each other, lines that never came."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from cockpit.supervisor.diagnose.types import Evidence, Symptom
+from cockpit.supervisor.diagnose.words import count, do, say
+
+_SAME = 0.03
+"""Concurrencies of one boot that differ by more are of two boots."""
+_ENOUGH_LINES = 3
+_NIGHTLY = re.compile(r"dev|rc|\+g|alpha|beta")
+
+
+SPEC_ABSENT = Symptom(
+    id="spec-silently-absent",
+    notice="warn",
+    patterns=(),
+    versions="0.20 to 0.33",
+    explain=say(
+        "A draft was asked for, and no line about drafted tokens came while tokens were generated: it is not in use."
+    ),
+    fixes=do(
+        "Check that the draft model was downloaded and that the log names it; compare the speed with the draft off."
+    ),
+)
+COLD_START = Symptom(
+    id="kv-pool-cold-start",
+    notice="maybe",
+    patterns=(),
+    versions="0.20 to 0.33",
+    explain=lambda seen: (
+        f"The pool differs between boots of the same command ({seen.figures['concurrency_low']:g}x and "
+        f"{seen.figures['concurrency_high']:g}x): compiling for the first time takes memory while it is measured."
+    ),
+    fixes=do("Start once more: with a warm compile cache the pool is larger. --kv-cache-memory-bytes pins it."),
+)
+CAPACITY_HYBRID = Symptom(
+    id="kv-capacity-hybrid",
+    notice="maybe",
+    patterns=(),
+    versions="0.17 to 0.20",
+    explain=lambda seen: (
+        "This version's token figure is too low on hybrid models; the concurrency says "
+        f"{count(seen.boot.facts.capacity_tokens)} tokens."
+    ),
+    fixes=do("Nothing must be done: the figure shown here is corrected."),
+)
+NIGHTLY = Symptom(
+    id="nightly-regression",
+    notice="dead",
+    patterns=(),
+    versions="any",
+    explain=lambda seen: (
+        f"vLLM {seen.boot.facts.vllm_version} is not a release: try the last release with the same command."
+    ),
+    fixes=do("Use the last release."),
+)
+SYMPTOMS = (SPEC_ABSENT, COLD_START, CAPACITY_HYBRID, NIGHTLY)
+
+
+def derived(seen: Evidence) -> Iterator[Symptom]:
+    """The symptoms that hold of a whole log."""
+    figures = seen.figures
+    low, high = figures.get("concurrency_low"), figures.get("concurrency_high")
+    if low is not None and high is not None and high > low * (1 + _SAME):
+        yield COLD_START
+    if seen.boot.facts.capacity_corrected:
+        yield CAPACITY_HYBRID
+    drafts = seen.arguments.chosen("speculative_config")
+    if drafts and figures.get("generating_lines", 0) >= _ENOUGH_LINES and "drafted" not in figures:
+        yield SPEC_ABSENT
+    if _NIGHTLY.search(seen.boot.facts.vllm_version or ""):
+        yield NIGHTLY

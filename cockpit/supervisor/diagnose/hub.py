@@ -1,0 +1,144 @@
+"""Files: models that are not there, downloads that are not allowed, disks that are full."""
+
+from __future__ import annotations
+
+from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
+from cockpit.supervisor.diagnose.words import do, say
+
+
+def _missing(seen: Evidence) -> str:
+    model = seen.groups.get("model") or str(seen.arguments.get("model") or "")
+    if model.startswith(("/", ".", "~")) or model.count("/") > 1:
+        return f"There is no folder {model}: vLLM took the path for the name of a repository."
+    return f"There is no model {model or 'of that name'}: neither a folder here nor a repository on the hub."
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        id="gated-repo",
+        patterns=(
+            r"trying to access a gated repo",
+            r"Cannot access gated repo for url",
+            r"GatedRepoError",
+            r"Access to model (?P<model>\S+) is restricted",
+            r"not in the authorized list",
+            r"Your request to access model (?P<model>\S+) (?:is|has)",
+            r"Invalid (?:username or password|user token|credentials in Authorization header)",
+        ),
+        versions="any",
+        explain=lambda seen: (
+            "The token is known, but its account may not read this model: the licence is not accepted, or "
+            "the token lacks "
+            "the scope for gated repositories."
+            if "403" in seen.incident.text
+            or "authorized list" in seen.incident.text
+            or "awaiting" in seen.incident.text
+            else "The model's repository is gated, and the server had no valid Hugging Face token."
+        ),
+        fixes=do(
+            "Accept the licence on the model's page, and set HF_TOKEN in the environment that the server "
+            "starts from.",
+        ),
+    ),
+    Symptom(
+        id="model-not-found",
+        patterns=(
+            r"Repo id must (?:be in the form|use alphanumeric chars)[^\n]*?: ?'(?P<model>[^'\n]+)'(?:\.|$| )",
+            r"Repo id must (?:be in the form|use alphanumeric chars)",
+            r"(?P<model>\S+) is not a local folder and is not a valid model identifier",
+            r"Repository Not Found for url",
+            r"RepositoryNotFoundError",
+            r"Invalid repository ID or local directory specified: ?'?(?P<model>[^'\n]*)",
+            r"Cannot find any model weights with [`'\"]?(?P<model>[^`'\"\n]*)",
+            r"[Nn]o such file or directory: ?['\"](?P<model>[^'\"\n]*(?:config\.json|\.safetensors))",
+            r"does not appear to have a file named (?P<file>\S+)",
+            r"Can't load the configuration of ['\"](?P<model>[^'\"]+)",
+            r"Unrecognized model in (?P<model>\S+)",
+            r"RevisionNotFoundError",
+            r"[Mm]odel path .{0,200}(?:does not exist|not found)",
+        ),
+        versions="any",
+        explain=_missing,
+        fixes=do(
+            "Correct the path, or mount the folder into the container; `cockpit inspect PATH` says whether "
+            "a checkpoint is there.",
+            "A private repository needs HF_TOKEN: without it the hub says that there is none.",
+        ),
+    ),
+    Symptom(
+        id="hub-offline",
+        patterns=(
+            r"outgoing traffic has been disabled",
+            r"We couldn't connect to 'https://huggingface\.co",
+            r"LocalEntryNotFoundError",
+            r"OfflineModeIsEnabled",
+            r"[Cc]annot reach https://huggingface\.co",
+            r"(?:Max retries exceeded|NameResolutionError|Temporary failure in name resolution|Connection "
+            r"refused).{0,200}huggingface",
+            r"huggingface\.co.{0,200}(?:Max retries exceeded|NameResolutionError|Failed to resolve|timed out)",
+        ),
+        versions="any",
+        explain=say("The model is not in the cache here, and the hub may not or cannot be reached."),
+        fixes=do(
+            "Download it once with the network on (`hf download REPO`), or give the path of a folder that has it.",
+            Fix(text="Or allow the download.", env={"HF_HUB_OFFLINE": None, "TRANSFORMERS_OFFLINE": None}),
+        ),
+    ),
+    Symptom(
+        id="shm-too-small",
+        patterns=(
+            r"Error while creating shared memory segment (?P<file>\S+)",
+            r"posix_fallocate failed",
+            r"/dev/shm[^\n]{0,200}(?:No space left|too small|Bus error|insufficient)",
+            r"No space left on device[^\n]{0,200}/dev/shm",
+            r"(?:insufficient|not enough|out of) shared memory",
+            r"DataLoader worker .{0,60}killed by signal: Bus error",
+        ),
+        versions="any",
+        explain=say("/dev/shm is too small for the processes of one server to talk through; a container gets 64 MB."),
+        fixes=do(
+            "Start the container with --ipc=host or --shm-size=8g (podman-compose ignores ipc).",
+        ),
+    ),
+    Symptom(
+        id="disk-full",
+        patterns=(
+            r"No space left on device",
+            r"[Nn]ot enough free disk space",
+            r"Disk quota exceeded",
+            r"\[Errno 28\]",
+            r"\[Errno 122\]",
+        ),
+        versions="any",
+        explain=say("A disk is full: the model's cache, /tmp or a compile cache."),
+        fixes=do(
+            "Make room, or point HF_HOME at a larger disk; ~/.cache/vllm, ~/.triton and /tmp grow too.",
+        ),
+    ),
+    Symptom(
+        id="weights-broken",
+        patterns=(
+            r"SafetensorError",
+            r"Error while deserializing header",
+            r"MetadataIncompleteBuffer",
+            r"InvalidHeader",
+            r"HeaderToo(?:Large|Small)",
+            r"unexpected EOF, expected \d+ more bytes",
+            r"PytorchStreamReader failed",
+            r"git-lfs\.github\.com/spec",
+        ),
+        versions="any",
+        explain=say("A file of the weights is broken or not whole: an interrupted download, or a Git LFS pointer."),
+        fixes=do("Download the file again; compare its size with the repository's."),
+    ),
+    Symptom(
+        id="permission",
+        patterns=(
+            r"PermissionError: (?:\[Errno 13\] )?[^\n]*?['\"](?P<file>[^'\"\n]+)",
+            r"\[Errno 13\] Permission denied",
+        ),
+        versions="any",
+        explain=say("The server may not read or write {file}."),
+        fixes=do("Correct the owner or the mode of it, or point the caches (HF_HOME, VLLM_CACHE_ROOT) elsewhere."),
+    ),
+)

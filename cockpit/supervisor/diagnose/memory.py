@@ -1,0 +1,277 @@
+"""GPU and host memory, told apart by the phase of the boot in which it ran out."""
+
+from __future__ import annotations
+
+from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
+from cockpit.supervisor.diagnose.words import (
+    budget,
+    do,
+    fewer_sequences,
+    free_gib,
+    gib,
+    in_use_gib,
+    joined,
+    less_utilization,
+    no_draft,
+    no_graphs,
+    no_vision,
+    reads_images,
+    say,
+    shorter_context,
+    smaller_model,
+    tried_gib,
+)
+
+_OUT_OF_MEMORY = (
+    r"OutOfMemoryError",
+    r"(?:CUDA|HIP|XPU) out of memory",
+    r"Tried to allocate [\d.]+ [KMG]i?B",
+    r"CUDA (?:driver )?error: out of memory",
+    r"not enough GPU memory\. Try",
+    r"CUBLAS_STATUS_ALLOC_FAILED",
+    r"CUDNN_STATUS_ALLOC_FAILED",
+    r"cudaErrorMemoryAllocation",
+)
+_CAPTURE = r":(?:capture\w*|_capture\w*|_warmup_and_capture|capture_model)$"
+_PROFILE = r":(?:profile_run|_dummy_run|determine_available_memory|_dummy_sampler_run|_dummy_pooler_run)$"
+_LOAD = r":(?:load_model|load_weights|process_weights_after_loading|create_weights|_repack\w*|gptq_marlin_repack)$"
+
+
+def _figures(seen: Evidence) -> str:
+    tried, free, held = tried_gib(seen), free_gib(seen), in_use_gib(seen)
+    total = seen.find(r"total capacity of ([\d.]+) GiB")
+    parts = []
+    if tried is not None:
+        parts.append(f"{gib(tried)} were asked for")
+    if free is not None:
+        parts.append(f"{gib(free)} free" + ("" if total is None else f" of {total:g} GiB"))
+    if held is not None:
+        parts.append(f"this process holds {gib(held)}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _in(functions: str, seen: Evidence) -> bool:
+    return seen.in_frames(functions)
+
+
+def _capturing(seen: Evidence) -> bool:
+    at = seen.incident.stage == "graphs" or "capturing" in seen.figures
+    return (
+        _in(_CAPTURE, seen) or (at and not seen.incident.after_ready) or "ESTIMATE_CUDAGRAPHS" in seen.incident.text
+    )
+
+
+def _loading(seen: Evidence) -> bool:
+    if seen.incident.after_ready or _in(_PROFILE, seen):
+        return False
+    loaded = seen.boot.facts.weights_gib is not None
+    early = (
+        seen.incident.stage in ("environment", "config", "weights") or "Failed to load model" in seen.incident.text
+    )
+    told = seen.has_head or seen.incident.stage == "weights" or "loading" in seen.figures
+    return _in(_LOAD, seen) or (early and not loaded and told)
+
+
+def _profiling(seen: Evidence) -> bool:
+    if seen.incident.after_ready:
+        return False
+    return _in(_PROFILE, seen) or (
+        seen.incident.stage in ("compile", "kv_pool") and seen.boot.facts.capacity_tokens is None
+    )
+
+
+def _sampling(seen: Evidence) -> bool:
+    return _in(
+        r"(?:topk_topp_sampler|sampler|logits_processor)\.py:|:"
+        r"(?:apply_top_k_top_p|_sample|sample_tokens|compute_logits)$",
+        seen,
+    )
+
+
+def _early(seen: Evidence) -> bool:
+    return (
+        _in(r":(?:init_device|mem_get_info|MemorySnapshot|measure|set_device|_lazy_init)$", seen)
+        and not seen.incident.after_ready
+    )
+
+
+def _host_starved(seen: Evidence) -> bool:
+    tried, free = tried_gib(seen), free_gib(seen)
+    roomy = free is None or (tried is not None and free > 4 * tried)
+    return "host-ram" in seen.counts and tried is not None and tried < 0.25 and roomy
+
+
+def _free_below(seen: Evidence) -> str:
+    free, total, share, wanted = (seen.number(name) for name in ("free", "total", "share", "wanted"))
+    if free is None or total is None or share is None:
+        return "The GPU has less free memory than the share that vLLM was told to fill."
+    asked = total * share if wanted is None else wanted
+    return (
+        f"Utilization {share:g} of {total:g} GiB asks for {gib(asked)}, and {gib(free)} are free: "
+        f"other programs hold {gib(total - free)}."
+    )
+
+
+def _held_by_leftovers(seen: Evidence) -> bool:
+    free, total = seen.number("free"), seen.number("total")
+    return free is not None and total is not None and free < total * 0.75
+
+
+def _fitting_share(seen: Evidence) -> list[Fix]:
+    free, total = seen.number("free"), seen.number("total")
+    if free is None or total is None or not total:
+        return []
+    share = int((free / total - 0.005) * 100) / 100
+    if share < 0.3:
+        return []
+    return [Fix(text=f"Or fill only what is free: utilization {share:g}.", set={"gpu_memory_utilization": share})]
+
+
+_FREE_BELOW = (
+    r"Free memory on device\s*(?:\S+ )?\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup is less than "
+    r"desired GPU memory"
+    r" utilization \((?P<share>[\d.]+), (?P<wanted>[\d.]+)",
+    r"on startup is less than desired GPU memory utilization",
+)
+_END_LEFTOVERS = Fix(
+    text="End what holds it: `nvidia-smi` names the programs, and `cockpit doctor` finds VLLM::EngineCore and "
+    "VLLM::Worker processes that outlived their server."
+)
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        id="free-below-util-orphan",
+        patterns=_FREE_BELOW,
+        when=_held_by_leftovers,
+        versions="0.9 to 0.33",
+        explain=lambda seen: f"{_free_below(seen)} So much is rarely a desktop: an earlier server may still run.",
+        fixes=joined(lambda _: [_END_LEFTOVERS], _fitting_share),
+    ),
+    Symptom(
+        id="free-below-util",
+        patterns=_FREE_BELOW,
+        versions="0.9 to 0.33",
+        explain=_free_below,
+        fixes=joined(
+            _fitting_share, do("Or end what holds it: a desktop, a browser, a container, an earlier server.")
+        ),
+    ),
+    Symptom(
+        id="memory-profiling",
+        patterns=(r"Error in memory profiling",),
+        versions="0.6 to 0.33",
+        explain=say("Another program gave GPU memory back while vLLM measured, so that its figures made no sense."),
+        fixes=do("Start again once the GPU is quiet; start servers on one GPU one after another."),
+    ),
+    Symptom(
+        id="reclaim-timing",
+        patterns=_OUT_OF_MEMORY,
+        when=_early,
+        versions="any",
+        explain=say(
+            "The GPU was full before the server allocated anything: an earlier program has not given it back."
+        ),
+        fixes=do(_END_LEFTOVERS, "Wait until `nvidia-smi` shows the memory free, then start again."),
+    ),
+    Symptom(
+        id="host-ram",
+        patterns=_OUT_OF_MEMORY,
+        when=_host_starved,
+        versions="0.20 to 0.33",
+        explain=lambda seen: (
+            f"The allocation that failed is tiny{_figures(seen)}, and the checkpoint is larger than the host's free "
+            "memory: it is the host's RAM that ran out, not the GPU's."
+        ),
+        fixes=do(
+            "Give the host more RAM than the checkpoint's size; on WSL2 set memory= in .wslconfig and run "
+            "`wsl --shutdown`."
+        ),
+    ),
+    Symptom(
+        id="host-ram",
+        patterns=(
+            r"(?<![A-Za-z])MemoryError\b",
+            r"\[Errno 12\] Cannot allocate memory",
+            r"DefaultCPUAllocator: (?:can't|not enough)",
+            r"std::bad_alloc",
+        ),
+        versions="any",
+        explain=say("The host ran out of memory."),
+        fixes=do("Free RAM or add swap, or use a smaller checkpoint; on WSL2 raise memory= in .wslconfig."),
+    ),
+    Symptom(
+        id="sampler-oom",
+        patterns=(
+            r"out of memory occurred when warming up sampler(?: with (?P<requests>\d+))?",
+            r"warming up (?:the )?sampler.*out of memory",
+        ),
+        versions="0.8 to 0.33",
+        explain=lambda seen: (
+            f"The logits of {seen.groups.get('requests', 'all')} sequences at once do not fit beside the KV pool: "
+            "each takes the whole vocabulary."
+        ),
+        fixes=joined(fewer_sequences, less_utilization),
+    ),
+    Symptom(
+        id="sampler-oom-runtime",
+        patterns=_OUT_OF_MEMORY,
+        when=_sampling,
+        versions="0.10 to 0.33",
+        explain=lambda seen: f"The sampler had no room to sort the logits of the running requests{_figures(seen)}.",
+        fixes=joined(less_utilization, lambda seen: fewer_sequences(seen, 32)),
+    ),
+    Symptom(
+        id="cudagraph-oom",
+        patterns=(*_OUT_OF_MEMORY, r"CUDA error: device kernel image is invalid"),
+        when=_capturing,
+        versions="0.6 to 0.33",
+        explain=lambda seen: (
+            f"CUDA graphs did not fit beside the full KV pool{_figures(seen)}: they are only estimated when "
+            "the pool is sized."
+        ),
+        fixes=joined(less_utilization, fewer_sequences, no_graphs),
+    ),
+    Symptom(
+        id="weights-oom",
+        patterns=_OUT_OF_MEMORY,
+        when=_loading,
+        versions="any",
+        explain=lambda seen: f"The weights do not fit: the GPU was full while they were loaded{_figures(seen)}.",
+        fixes=joined(smaller_model, no_vision, no_draft, do("Make sure that nothing else uses the GPU.")),
+    ),
+    Symptom(
+        id="profile-oom-multimodal",
+        patterns=_OUT_OF_MEMORY,
+        when=lambda seen: _profiling(seen) and reads_images(seen) and bool(no_vision(seen)),
+        versions="0.19 to 0.33",
+        explain=lambda seen: (
+            f"The test run with the largest images did not fit{_figures(seen)}. {budget(seen)}".strip()
+        ),
+        fixes=joined(no_vision, fewer_sequences, do("Lower --max-num-batched-tokens."), smaller_model),
+    ),
+    Symptom(
+        id="profile-oom",
+        patterns=_OUT_OF_MEMORY,
+        when=_profiling,
+        versions="any",
+        explain=lambda seen: (
+            f"The test run that measures activations did not fit{_figures(seen)}. {budget(seen)}".strip()
+        ),
+        fixes=joined(do("Lower --max-num-batched-tokens, for example to 2048."), fewer_sequences, smaller_model),
+    ),
+    Symptom(
+        id="runtime-oom",
+        patterns=_OUT_OF_MEMORY,
+        when=lambda seen: seen.incident.after_ready,
+        versions="any",
+        explain=lambda seen: f"A request needed more GPU memory than was left beside the KV pool{_figures(seen)}.",
+        fixes=joined(less_utilization, fewer_sequences, shorter_context),
+    ),
+    Symptom(
+        id="out-of-memory",
+        patterns=_OUT_OF_MEMORY,
+        versions="any",
+        explain=lambda seen: f"The GPU ran out of memory{_figures(seen)}.",
+        fixes=joined(smaller_model, less_utilization, fewer_sequences),
+    ),
+)

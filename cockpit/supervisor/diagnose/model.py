@@ -1,0 +1,137 @@
+"""What vLLM does not make of a model: its architecture, its configuration, its tokenizer and templates."""
+
+from __future__ import annotations
+
+from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
+from cockpit.supervisor.diagnose.words import count, do, say
+
+_TEXT_ONLY = r"architectures \[.*?(?P<name>Qwen3_5\w*ForCausalLM|\w*(?:VL|_5|_6)\w*ForCausalLM)"
+
+
+def _derived_fixes(seen: Evidence) -> list[Fix]:
+    most = seen.number("derived")
+    fixes = []
+    if most is not None and most >= 16:
+        text = f"Start again with the model's own maximum, {count(most)} tokens."
+        fixes.append(Fix(text=text, set={"max_model_len": int(most)}))
+    return [*fixes, Fix(text="A longer context needs rope scaling (--hf-overrides) that the model was made for.")]
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        id="transformers-too-old",
+        patterns=(
+            r"has model type [`'\"]?(?P<type>[\w.-]+)[`'\"]? but Transformers does not recognize",
+            r"model type [`'\"](?P<type>[\w.-]+)[`'\"].{0,80}not recogni[sz]e",
+            r"KeyError: '(?P<type>"
+            r"(?:qwen|gemma|glm|llama|mistral|deepseek|minimax|gpt_oss|kimi|ernie|granite|phi|step)[\w.]{0,40})'$",
+            r"requires? transformers ?(?:>=|version)",
+            r"cannot import name '\w+' from 'transformers",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "This vLLM's transformers does not know the model type {type}: the model family is newer than the engine."
+        ),
+        fixes=do(
+            "Upgrade vLLM first, then the transformers that it asks for: `cockpit engines` lists what is installed."
+        ),
+    ),
+    Symptom(
+        id="arch-failed-inspect",
+        patterns=(r"failed to be inspected",),
+        versions="0.6 to 0.33",
+        explain=say(
+            "vLLM knows the architecture, but the process that looks at its class failed: an import error above, too "
+            "little RAM, or several servers starting at once."
+        ),
+        fixes=do("Look for the traceback above this line in the log.", "Start servers one after another."),
+    ),
+    Symptom(
+        id="text-only-arch",
+        patterns=(_TEXT_ONLY + r".{0,200}not supported for now", r"architectures \['(?P<name>Qwen3_5\w*ForCausalLM)"),
+        versions="0.17 to 0.33",
+        explain=say("This vLLM has no text-only class {name}; it serves the family by its multimodal class."),
+        fixes=do(
+            "Use a newer vLLM.",
+            "Or name the multimodal class in the checkpoint's config.json (architectures: "
+            "…ForConditionalGeneration) and "
+            "serve it with --language-model-only.",
+        ),
+    ),
+    Symptom(
+        id="arch-unsupported",
+        patterns=(
+            r"Model architectures \[(?P<name>[^\]]*)\] are not supported for now",
+            r"(?P<name>\w+For\w+) has no vLLM implementation",
+            r"Cannot find model module\. '(?P<name>\w+)' is not a registered model",
+            r"No model architectures are specified",
+            r"was supported in vLLM until v(?P<until>[\d.]+)",
+        ),
+        versions="0.2 to 0.33",
+        explain=say("This vLLM has no model class for {name}."),
+        fixes=do(
+            "Use a vLLM that knows the architecture (its release notes name new ones), or the engine the "
+            "model's card names.",
+            "Check that config.json is the model's own: an adapter or a wrong folder has another architecture.",
+        ),
+    ),
+    Symptom(
+        id="max-len-over-derived",
+        patterns=(
+            r"max_model_len \((?P<wanted>[\d,]+)\) is greater than the derived max_model_len"
+            r" \((?:max_position_embeddings|[\w ]+)=(?P<derived>[\d.,]+)",
+            r"is greater than the derived max_model_len",
+        ),
+        versions="0.4 to 0.33",
+        explain=lambda seen: (
+            f"The context of {count(seen.number('wanted'))} tokens is longer than the "
+            f"{count(seen.number('derived'))} "
+            "that the checkpoint states."
+        ),
+        fixes=_derived_fixes,
+    ),
+    Symptom(
+        id="tokenizer-missing",
+        patterns=(
+            r"failed to tokenize reasoning strings",
+            r"Can't load (?:the )?tokenizer for",
+            r"Couldn't instantiate the backend tokenizer",
+            r"[Tt]okenizer (?:class|file)[^\n]{0,80}(?:does not exist|not found|missing)",
+            r"(?:No such file or directory|not found).{0,100}tokenizer\.(?:json|model)",
+            r"does not appear to have a file named tokenizer",
+            r"tekken\.json",
+        ),
+        versions="0.10 to 0.33",
+        explain=say("The model's folder has no usable tokenizer (tokenizer.json, tokenizer.model or tekken.json)."),
+        fixes=do(
+            "Copy the tokenizer files of the original model into the folder, or download it again: it may "
+            "be partial.",
+            "Or point --tokenizer at the original model.",
+        ),
+    ),
+    Symptom(
+        id="tool-parser",
+        patterns=(
+            r"invalid (?P<kind>tool call|reasoning) parser: ?(?P<name>[\w-]+)",
+            r"(?P<kind>Tool|Reasoning) parser '(?P<name>[\w-]+)' not found",
+            r"--enable-auto-tool-choice requires --tool-call-parser",
+            r"Tool parser could not locate",
+            r"could not locate think start/end tokens",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "vLLM does not have the parser that the command names ({name}), or it does not fit the tokenizer."
+        ),
+        fixes=do("Use a parser that this vLLM lists in the message, or leave the flag out."),
+    ),
+    Symptom(
+        id="trust-remote-code",
+        patterns=(
+            r"[Pp]lease (?:pass|set) the (?:argument|option) `?trust_remote_code",
+            r"contains custom code which must be executed",
+        ),
+        versions="any",
+        explain=say("The model brings Python code of its own, which runs only when it is allowed to."),
+        fixes=do("If you trust its authors, read the code and add --trust-remote-code."),
+    ),
+)

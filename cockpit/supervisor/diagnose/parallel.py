@@ -1,0 +1,87 @@
+"""Several GPUs: NCCL, shared memory, workers that hang."""
+
+from __future__ import annotations
+
+from cockpit.supervisor.diagnose.types import Fix, Symptom
+from cockpit.supervisor.diagnose.words import do, say
+
+_NO_P2P = Fix(text="Do without direct transfers between the GPUs.", env={"NCCL_P2P_DISABLE": "1"})
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        id="port-in-use-internal",
+        patterns=(
+            r"server socket has failed to listen on any local network address",
+            r"DistNetworkError[^\n]{0,200}EADDRINUSE",
+            r"zmq\.error\.ZMQError: Address already in use",
+            r"TCPStore[^\n]{0,200}(?:EADDRINUSE|address already in use)",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "Two servers raced for an internal port, by which a server's own processes meet; it is not the "
+            "HTTP port, "
+            "and --port does not change it."
+        ),
+        fixes=do("Start again; servers that start at once need a VLLM_PORT or --master-port each."),
+    ),
+    Symptom(
+        id="nccl-system",
+        patterns=(
+            r"unhandled system error",
+            r"ncclSystemError",
+        ),
+        versions="any",
+        explain=say(
+            "NCCL could not get a socket or shared memory from the system; in a container /dev/shm is "
+            "usually too small."
+        ),
+        fixes=do(
+            "Start the container with --ipc=host or --shm-size=8g.",
+            Fix(text="For NCCL's own reason start once with its log.", env={"NCCL_DEBUG": "INFO"}),
+        ),
+    ),
+    Symptom(
+        id="nccl-p2p",
+        patterns=(
+            r"ncclUnhandledCudaError",
+            r"NCCL[^\n]{0,200}(?:invalid usage|unhandled cuda error|internal error|peer access)",
+            r"peer access is not supported between these two devices",
+            r"custom_all_reduce[^\n]{0,120}(?:error|failed|invalid)",
+            r"custom_all_reduce\.cuh",
+        ),
+        versions="any",
+        explain=say("NCCL failed between the GPUs: direct transfers, the driver or the way the cards are connected."),
+        fixes=do(_NO_P2P, "Add --disable-custom-all-reduce.", "Update the driver; set iommu=pt on AMD boards."),
+    ),
+    Symptom(
+        id="nccl-timeout",
+        patterns=(
+            r"Watchdog caught collective operation timeout",
+            r"ProcessGroupNCCL[^\n]{0,120}(?:timed? ?out|heartbeat)",
+            r"(?:collective|all_?reduce|broadcast|barrier)[^\n]{0,60}timed out",
+            r"RPC call to (?P<method>\w+) timed out",
+            r"DistStoreError: (?:Timed out|wait timeout)",
+            r"Timed out after \d+ seconds waiting for clients",
+            r"TimeoutError: RPC",
+        ),
+        versions="any",
+        explain=say("A worker did not answer in time: it hangs in a transfer between GPUs, or another worker died."),
+        fixes=do(_NO_P2P, "Add --disable-custom-all-reduce; look at `dmesg` for Xid lines."),
+    ),
+    Symptom(
+        id="nccl",
+        patterns=(
+            r"NCCL error",
+            r"DistBackendError",
+            r"ncclRemoteError",
+            r"NCCL failure",
+            r"libnccl\.so\S* (?:not found|: cannot)",
+        ),
+        versions="any",
+        explain=say("The GPUs of the server could not talk to each other (NCCL)."),
+        fixes=do(
+            Fix(text="For NCCL's own reason start once with its log.", env={"NCCL_DEBUG": "INFO"}),
+            _NO_P2P,
+        ),
+    ),
+)

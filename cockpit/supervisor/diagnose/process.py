@@ -1,0 +1,195 @@
+"""Ports, signals and processes that end without a word."""
+
+from __future__ import annotations
+
+from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
+from cockpit.supervisor.diagnose.words import do, say
+
+_DEFAULT_PORT = 8000
+_EXIT = r"[Ee]xit(?:ed)?(?: with)?(?: code| status)?:? ?\(?"
+
+
+def _port(seen: Evidence) -> int:
+    told = seen.find(r"\(['\"][^'\"]*['\"], (\d{1,5})\)") or seen.arguments.number("port")
+    return int(told) if told else _DEFAULT_PORT
+
+
+def _port_fixes(seen: Evidence) -> list[Fix]:
+    port = _port(seen)
+    other = port + 1 if port < 65535 else port - 1
+    return [
+        Fix(text=f"Start it on another port: {other}.", set={"port": other}),
+        Fix(text=f"Or end what has it: `ss -ltnp 'sport = :{port}'` names it; it may be an earlier server."),
+    ]
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        id="port-in-use",
+        patterns=(
+            r"\[Errno (?:98|48|10048)\] ?[Aa]ddress already in use",
+            r"\[Errno 98\] error while attempting to bind on address",
+            r"[Aa]ddress already in use",
+            r"[Pp]ort \d+ is (?:already )?in use",
+            r"EADDRINUSE",
+        ),
+        versions="any",
+        explain=lambda seen: f"Port {_port(seen)} is taken by another program.",
+        fixes=_port_fixes,
+    ),
+    Symptom(
+        id="port-not-allowed",
+        patterns=(r"\[Errno 13\] Permission denied.{0,80}bind", r"\[Errno 99\] Cannot assign requested address"),
+        versions="any",
+        explain=say("The address is not one of this machine's, or the port is reserved for root."),
+        fixes=do(Fix(text="Listen on this machine only.", set={"host": "127.0.0.1"}), "Use a port from 1024."),
+    ),
+    Symptom(
+        id="exit-137",
+        patterns=(
+            r"killed by signal 9\b",
+            r"Exited \(137\)",
+            rf"{_EXIT}(?:137|-9)\b",
+            r"[Oo]ut of memory: Killed process",
+            r"OOMKilled",
+            r"oom-kill",
+            r"^Killed$",
+            r"SIGKILL",
+        ),
+        versions="any",
+        explain=say(
+            "It was killed by signal 9. If nobody stopped it, the likely reason is that the host ran out "
+            "of RAM; the log cannot say."
+        ),
+        fixes=do(
+            "`journalctl -k` or `dmesg | grep -i oom` says whether the kernel did it; in a container look "
+            "at its memory limit.",
+            "Then free RAM, raise the limit or use a smaller checkpoint.",
+        ),
+    ),
+    Symptom(
+        id="bus-error",
+        patterns=(
+            r"killed by signal 7\b",
+            r"Bus error",
+            rf"{_EXIT}(?:135|-7)\b",
+        ),
+        versions="any",
+        explain=say("It was killed by signal 7 (bus error): most often /dev/shm was full."),
+        fixes=do("Start the container with --ipc=host or --shm-size=8g; look at `df -h /dev/shm`."),
+    ),
+    Symptom(
+        id="illegal-instruction",
+        patterns=(
+            r"killed by signal 4\b",
+            r"Illegal instruction",
+            rf"{_EXIT}(?:132|-4)\b",
+        ),
+        versions="any",
+        explain=say("The build uses instructions that this processor lacks."),
+        fixes=do("Install a build for this processor (a CPU build without AVX-512), or compile vLLM here."),
+    ),
+    Symptom(
+        id="segfault",
+        patterns=(
+            r"killed by signal (?:11|6)\b",
+            r"Segmentation fault",
+            rf"{_EXIT}(?:139|134|-11|-6)\b",
+            r"Fatal Python error",
+            r"terminate called after throwing an instance of",
+            r"SIGSEGV",
+            r"SIGABRT",
+        ),
+        versions="any",
+        explain=say("It crashed in native code (CUDA, NCCL or a kernel library)."),
+        fixes=do(
+            "Look at `dmesg` for Xid lines; start with --enforce-eager or another vLLM version to find "
+            "which part it is.",
+        ),
+    ),
+    Symptom(
+        id="terminated",
+        patterns=(
+            r"killed by signal (?:15|2|1|3)\b",
+            rf"{_EXIT}(?:143|130|-15|-2)\b",
+            r"^KeyboardInterrupt$",
+        ),
+        versions="any",
+        explain=say(
+            "It was stopped by a signal: a user, a supervisor, a closed terminal or a container that went down."
+        ),
+        fixes=do("Start it again; start it through the cockpit or a service so that it outlives the terminal."),
+    ),
+    Symptom(
+        id="engine-silent",
+        patterns=(r"the engine ended without a word",),
+        versions="0.8 to 0.33",
+        explain=lambda seen: (
+            "The engine hangs or was killed before it could log anything: the report names no process that failed."
+            + (" On WSL2 it is known to hang." if "wsl-pin-memory-warning" in seen.counts else "")
+        ),
+        fixes=do(
+            "If VLLM::EngineCore still runs it hangs: end it, and start with a fuller log.",
+            Fix(text="A fuller log.", env={"VLLM_LOGGING_LEVEL": "DEBUG"}),
+            "Otherwise `dmesg` says whether the kernel killed it.",
+        ),
+    ),
+    Symptom(
+        id="wrapper-error",
+        patterns=(r"reported only: (?P<text>[^\n]*)",),
+        versions="0.6 to 0.33",
+        explain=say(
+            "This is only the report that the engine failed; the cause is above it, and it is not in this text."
+        ),
+        fixes=do("Give the whole log: the first exception of EngineCore or a Worker says why."),
+    ),
+    Symptom(
+        id="died-silently",
+        patterns=(
+            r"the server ended without a word, exit code (?P<code>-?\w+)",
+            r"[Ss]erver process terminated unexpectedly",
+        ),
+        versions="any",
+        explain=say("The server ended with exit code {code}, and its log does not say why."),
+        fixes=do(
+            "Start it in a terminal, or with a fuller log.",
+            Fix(text="A fuller log.", env={"VLLM_LOGGING_LEVEL": "DEBUG"}),
+        ),
+    ),
+    Symptom(
+        id="engine-missing",
+        patterns=(
+            r"No module named '?vllm'?$",
+            r"vllm: (?:command )?not found",
+            r"No such file or directory: '?[^\n']*vllm'?$",
+            r"System requirements not met",
+        ),
+        versions="any",
+        explain=say("The command found no vLLM."),
+        fixes=do(
+            "Name the engine (`cockpit engines` lists what is installed), or install one: `cockpit engines install`."
+        ),
+    ),
+    Symptom(
+        id="module-missing",
+        patterns=(
+            r"No module named '(?P<name>[\w.]+)'",
+            r"ImportError: (?P<name>[^\n]{1,160})",
+        ),
+        versions="any",
+        explain=say("vLLM's environment lacks a Python module or has it in a wrong version: {name}."),
+        fixes=do("Install it into the environment of that vLLM, or install vLLM anew."),
+    ),
+    Symptom(
+        id="open-files",
+        patterns=(
+            r"\[Errno 24\] Too many open files$",
+            r"OSError: \[Errno 24\]",
+            r"can't start new thread",
+            r"Resource temporarily unavailable",
+        ),
+        versions="any",
+        explain=say("The server ran into a limit of open files or threads."),
+        fixes=do("Raise the limits (ulimit -n 65536, ulimit -u) of the shell or the service that starts it."),
+    ),
+)

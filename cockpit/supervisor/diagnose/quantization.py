@@ -1,0 +1,300 @@
+"""Formats, kernels and KV types that a checkpoint, a card or a vLLM does not go with."""
+
+from __future__ import annotations
+
+from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
+from cockpit.supervisor.diagnose.words import do, say
+
+_NO_INT8 = Fix(
+    text="Turn int8 activations off: VLLM_MARLIN_INPUT_DTYPE must not be set for this checkpoint.",
+    set={"int8": "off"},
+    env={"VLLM_MARLIN_INPUT_DTYPE": None},
+)
+_TENSOR = r"(?:qweight|qzeros|g_idx|scales|weight_(?:packed|shape|scale\w*|zero_point)|input_scale|zero_point)"
+
+
+def _tensor_parallel_fixes(seen: Evidence) -> list[Fix]:
+    ranks = int(seen.arguments.number("tensor_parallel_size") or 1)
+    fixes = []
+    if ranks > 1:
+        fixes.append(Fix(text=f"Split it over {ranks // 2} GPUs.", set={"tensor_parallel": ranks // 2}))
+    return [
+        *fixes,
+        Fix(text="Use a checkpoint with another group size, or vLLM 0.24 or later, which pads the shards."),
+    ]
+
+
+def _kv_type_fixes(seen: Evidence) -> list[Fix]:
+    now = seen.arguments.get("kv_cache_dtype")
+    fixes = [Fix(text="Let the model choose the KV type.", set={"kv_cache_dtype": "auto"})]
+    if not str(now).startswith("fp8"):
+        fixes.append(Fix(text="Or store the KV cache as fp8.", set={"kv_cache_dtype": "fp8_e4m3"}))
+    return fixes
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        id="marlin-w8a8",
+        patterns=(
+            r"Marlin W8A8 is not supported",
+            r"W8A8 is not supported by marlin kernel",
+            r"(?P<format>\w*FP[48]) weight \+ (?P<acts>[\w/]+) activation is not supported",
+            r"INT8 weight \+ FP8 activation is not supported",
+            r"Marlin W4A8-FP8 only support",
+        ),
+        versions="0.20 to 0.33",
+        explain=say("VLLM_MARLIN_INPUT_DTYPE asks Marlin for 8-bit activations, which these weights do not allow."),
+        fixes=do(_NO_INT8),
+    ),
+    Symptom(
+        id="marlin-input-dtype",
+        patterns=(
+            r"Invalid value '(?P<value>[^']*)' for (?P<name>VLLM_MARLIN_INPUT_DTYPE)",
+            r"input_global_scale.{0,80}NoneType",
+        ),
+        versions="0.20 to 0.33",
+        explain=say(
+            "VLLM_MARLIN_INPUT_DTYPE is {value}; vLLM takes int8 or fp8 in small letters, and no empty text."
+        ),
+        fixes=do(_NO_INT8),
+    ),
+    Symptom(
+        id="invalid-variable",
+        patterns=(
+            r"Invalid value '(?P<value>[^']*)' for (?P<name>VLLM_\w+)\. Valid options: (?P<options>\[[^\]]*\])",
+        ),
+        versions="0.10 to 0.33",
+        explain=say("The variable {name} is {value}; vLLM takes one of {options}."),
+        fixes=lambda seen: [
+            Fix(text=f"Remove {seen.groups.get('name', 'it')} from the environment.", env={seen.groups["name"]: None})
+            if "name" in seen.groups
+            else Fix(text="Remove it from the environment.")
+        ],
+    ),
+    Symptom(
+        id="compile-cache-stale",
+        patterns=(r"KeyError: '(?:input_global_scale)'", r"assert_size_stride", r"expected size \d+==\d+"),
+        versions="0.20 to 0.33",
+        explain=say("A graph that torch.compile kept was built for other settings than this boot's."),
+        fixes=do(
+            Fix(text="Compile anew once.", env={"VLLM_DISABLE_COMPILE_CACHE": "1"}),
+            "Or delete ~/.cache/vllm/torch_compile_cache.",
+        ),
+    ),
+    Symptom(
+        id="quantized-lm-head",
+        patterns=(
+            r"lm_head\.?(?:scales|weight_scale|qzeros|g_idx)",
+            r"(?:exception|error|fail\w*) while loading the quantized lm_head",
+            r"lm_head\.?(?:qweight|weight_packed)",
+        ),
+        versions="0.18 to 0.33",
+        explain=say("The checkpoint's lm_head is quantized under a name that this vLLM's loader does not map."),
+        fixes=do("Use a checkpoint whose lm_head is bf16."),
+    ),
+    Symptom(
+        id="quantized-embedding",
+        patterns=(
+            r"There is no module or parameter named '[^']*embed_tokens\."
+            r"(?:weight_packed|weight_scale|qweight|scales)[^']*'",
+            r"KeyError: '[^']*embed_tokens\.(?:weight_packed|weight_scale|qweight|scales)",
+        ),
+        versions="0.26 to 0.33",
+        explain=say(
+            "The checkpoint's embeddings are quantized, and this vLLM builds that layer without the quantization."
+        ),
+        fixes=do(
+            "Start it through the cockpit with the quantized-embedding overlay, or use a checkpoint with "
+            "bf16 embeddings."
+        ),
+    ),
+    Symptom(
+        id="moe-router-quantized",
+        patterns=(
+            rf"KeyError: '(?P<name>[^']*\.(?:experts|gate|router|mlp|attn|compressor)[^']*{_TENSOR})'",
+            rf"KeyError: '(?P<name>[^']*{_TENSOR})'",
+            rf"no module or parameter named '(?P<name>[^']*{_TENSOR})'",
+        ),
+        versions="0.9 to 0.33",
+        explain=say("The checkpoint has a tensor {name} that this vLLM's model class has no place for."),
+        fixes=do(
+            "Use another export of the checkpoint (router gate and small layers in bf16), or a vLLM that "
+            "its card names.",
+        ),
+    ),
+    Symptom(
+        id="checkpoint-mismatch",
+        patterns=(
+            r"There is no module or parameter named '(?P<name>[^']+)' in (?P<model>\w+)",
+            r"weights were not initialized from\s+checkpoint",
+            r"size mismatch for (?P<name>\S+)",
+            r"Attempted to load weight \(torch\.Size",
+            r"KeyError: '(?P<name>(?:model|language_model|layers|lm_head|visual|mtp)\.[^']+)'",
+            r"AssertionError: (?:param_data|Tried to load weights of size)",
+            r"Trying to load weights of size",
+            r"start \(\d+\) \+ length \(\d+\) exceeds dimension size",
+        ),
+        versions="0.6 to 0.33",
+        explain=say("The checkpoint does not match the model class: {name} has no place or another shape."),
+        fixes=do("Check that config.json belongs to the weights, or use a vLLM that the model's card names."),
+    ),
+    Symptom(
+        id="marlin-not-divisible",
+        patterns=(
+            r"(?:in|out)put_size_per_partition\s*=\s*(?P<size>\d+).{0,40}is\s+not divisible\s+by",
+            r"min_thread_[nk]\b",
+            r"GPTQ_MARLIN_MIN_THREAD_[NK]",
+            r"not aligned with the quantized\s+weight shape",
+            r"is not divisible by weight quantization block_",
+            r"Consider reducing tensor_parallel_size",
+            r"shards that are not a whole number of quant groups",
+        ),
+        versions="0.5 to 0.33",
+        explain=say("A layer's share on each GPU is no multiple of what the quantized kernel takes."),
+        fixes=_tensor_parallel_fixes,
+    ),
+    Symptom(
+        id="awq-bf16",
+        patterns=(
+            r"torch\.(?P<dtype>bfloat16|float16|float32) is not supported for quantization\s+method "
+            r"(?P<method>[\w-]+)\."
+            r" Supported dtypes: \[(?P<supported>[^\]]*)\]",
+            r"is not supported for quantization\s+method",
+        ),
+        versions="0.2 to 0.33",
+        explain=say("The {method} kernels compute in {supported}, not in {dtype}."),
+        fixes=do(
+            "Add --dtype half.",
+            "Or leave --quantization out, so that vLLM picks the Marlin kernel, which takes bfloat16.",
+        ),
+    ),
+    Symptom(
+        id="quantization-capability",
+        patterns=(
+            r"quantization method (?P<method>[\w-]+) is not supported for the current GPU.*?[Cc]apability: "
+            r"(?P<least>\d+)\..*?(?P<now>\d+)",
+            r"Quantization scheme is not supported for the current GPU.*?capability: (?P<least>\d+)\..*?(?P<now>\d+)",
+            r"is not supported for the current GPU",
+        ),
+        versions="0.2 to 0.33",
+        explain=say("The weights' format needs a GPU of compute capability {least}; this one has {now} (tenfold)."),
+        fixes=do("Use a checkpoint in a format that this card has kernels for, such as AutoRound or GPTQ in 4 bits."),
+    ),
+    Symptom(
+        id="quantization-unknown",
+        patterns=(
+            r"Unknown quantization method: (?P<method>[\w.-]+)",
+            r"Quantization method specified in the model config \((?P<method>[\w.-]+)\) does not match",
+            r"quantization=?['\"]?(?P<method>[\w-]+)['\"]? .{0,40}is not (?:a )?(?:valid|supported)",
+            r"Cannot find the config file for (?P<method>[\w-]+)",
+            r"Unsupported (?:quantization|scheme|bits|num_bits)",
+            r"No compressed-tensors compatible scheme was found",
+        ),
+        versions="0.2 to 0.33",
+        explain=say("This vLLM cannot read the checkpoint with the quantization method {method}."),
+        fixes=do("Leave --quantization out: config.json names the method.", "Or use a vLLM that has the method."),
+    ),
+    Symptom(
+        id="turboquant-hybrid",
+        patterns=(
+            r"TurboQuant KV cache is not supported",
+            r"Workspace is locked but",
+            r"kv_cache_dtype not supported",
+            r"kv[_ ]cache dtype.{0,60}(?:not supported|unsupported)",
+            r"Selected backend (?P<backend>[\w.]+) is not valid for this configuration\. Reason: "
+            r"(?P<reason>\[[^\]]*kv[^\]]*\])",
+            r"(?:fp8|nvfp4|int8|turboquant)[\w ]{0,20}KV cache (?:is )?(?:not|only) support",
+        ),
+        versions="0.19 to 0.33",
+        explain=lambda seen: (
+            "The attention backend that this model needs cannot read the KV type "
+            + (str(seen.arguments.get("kv_cache_dtype") or "that was chosen"))
+            + (f": {seen.groups['reason']}." if "reason" in seen.groups else ".")
+        ),
+        fixes=_kv_type_fixes,
+    ),
+    Symptom(
+        id="kv-dtype-invalid",
+        patterns=(
+            r"Invalid kv_cache_dtype: '?(?P<value>[\w-]+)",
+            r"cache_dtype\b.{0,20}\s+Input should be",
+            r"argument --kv-cache-dtype: invalid choice: '(?P<value>[\w-]+)'",
+        ),
+        versions="0.10 to 0.33",
+        explain=say("This vLLM has no KV type {value}."),
+        fixes=_kv_type_fixes,
+    ),
+    Symptom(
+        id="attention-backend",
+        patterns=(
+            r"Selected backend (?P<backend>[\w.]+) is not valid for this configuration\.\s+Reason: "
+            r"(?P<reason>\[[^\]]*\])",
+            r"No valid attention backend found.*?Reasons?: (?P<reason>\{[^}]*\})",
+            r"No valid attention backend found",
+            r"is not valid for this configuration\.\s+Reason",
+        ),
+        versions="0.11 to 0.33",
+        explain=say("No attention backend goes with this model, card and KV type: {reason}."),
+        fixes=lambda seen: [
+            Fix(text="Leave --attention-backend out and let vLLM choose."),
+            *_kv_type_fixes(seen)[:1],
+        ],
+    ),
+    Symptom(
+        id="humming-nvml",
+        patterns=(r"NVMLError\w*: Not Supported", r"NVRTC_ERROR_COMPILATION"),
+        frames=r"(?:device\.py:calculate_gpu_bandwidth|:calculate_gpu_bandwidth)$",
+        versions="0.23 to 0.33",
+        explain=say("The humming kernels ask the driver for the memory clock, which this GPU does not tell."),
+        fixes=do("Use another backend: --moe-backend marlin or triton, --linear-backend marlin."),
+    ),
+    Symptom(
+        id="humming-nvml",
+        patterns=(r"calculate_gpu_bandwidth", r"NVMLError_NotSupported"),
+        versions="0.23 to 0.33",
+        explain=say(
+            "A kernel library asks the driver for something that this GPU does not tell (NVML: not supported)."
+        ),
+        fixes=do("Use another backend: --moe-backend marlin or triton, --linear-backend marlin."),
+    ),
+    Symptom(
+        id="autoround-sm75",
+        patterns=(
+            r"cannot access local variable '(?P<name>\w+)' where it is not associated",
+            r"local variable '(?P<name>\w+)' referenced before assignment",
+        ),
+        versions="0.9 to 0.33",
+        explain=say("This vLLM has a faulty path for this checkpoint on this card: {name} is used before it is set."),
+        fixes=do(
+            "Upgrade vLLM; until then use a checkpoint in another format or a card that Marlin runs on "
+            "(7.5 and later)."
+        ),
+    ),
+    Symptom(
+        id="fp4-sm120",
+        patterns=(
+            r"No compiled (?P<kernel>\w+).{0,80}for CUDA device capability: ?(?P<capability>\d+)",
+            r"no cutlass_scaled_mm kernel",
+            r"FP4[^\n]{0,80}(?:not supported|requires|unsupported)",
+            r"nvfp4[^\n]{0,80}(?:not supported|requires|unsupported)",
+            r"No compiled \w*(?:moe|fp4|cutlass)\w*",
+        ),
+        versions="0.10 to 0.33",
+        explain=say("This vLLM build has no {kernel} kernel for this card (capability {capability})."),
+        fixes=do(
+            "Upgrade vLLM.",
+            Fix(text="Or let FlashInfer do the experts.", env={"VLLM_USE_FLASHINFER_MOE_FP4": "1"}),
+            "Or use an AutoRound or GPTQ 4-bit checkpoint.",
+        ),
+    ),
+    Symptom(
+        id="no-wna16-kernel",
+        patterns=(
+            r"Failed to find a kernel that can implement the\s+(?P<kind>\w+) linear layer",
+            r"No (?:suitable|supported) (?:\w+ )?(?:MoE|moe) backend",
+        ),
+        versions="0.20 to 0.33",
+        explain=say("No kernel of this vLLM does the checkpoint's {kind} layers on this card."),
+        fixes=do("See the reasons in the log: often humming-kernels is missing or the width needs a newer vLLM."),
+    ),
+)
