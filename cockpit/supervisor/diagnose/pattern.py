@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 _CLASSES = set("wWdDsSbBAZ0123456789")
 
@@ -42,11 +43,15 @@ def _end_of(pattern: str, index: int, bracket: str) -> int:
 
 
 class Pattern:
-    """A regular expression behind its literal."""
+    """A regular expression behind its literal; compiled when it is first needed, as most never are."""
 
     def __init__(self, pattern: str) -> None:
         self.literal = literal_of(pattern)
-        self._regex = re.compile(pattern, re.DOTALL)
+        self._pattern = pattern
+
+    @cached_property
+    def _regex(self) -> re.Pattern[str]:
+        return re.compile(self._pattern, re.DOTALL)
 
     def search(self, text: str) -> re.Match[str] | None:
         """Where the text has it, if it does."""
