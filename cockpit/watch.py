@@ -16,6 +16,7 @@ from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.silence import Silence
 from cockpit.supervisor.spawn import Running
 from cockpit.telemetry.frame import Frame, State
+from cockpit.telemetry.int8 import int8_of
 from cockpit.telemetry.iterations import IterationCounter
 from cockpit.telemetry.pool import LogPool
 from cockpit.telemetry.sampler import Sampler
@@ -109,7 +110,7 @@ class InstanceWatch:
             record.url,
             pids=self._pids,
             gpu_indices=record.gpus or None,
-            int8_requested=record.values.get("int8") == "on",
+            int8=lambda: int8_of(record, self._boot),
             log_pool=self._log_pool,
             context_tokens=lambda: None if self._behind else self._iterations.tokens,
             expects_draft=bool(record.values.get("speculative_tokens")),

@@ -79,8 +79,10 @@ def measure(name: str | None, url: str | None, seconds: float) -> Frame:
     """One frame over a window. Raises FailedError when the server does not answer."""
     from cockpit.errors import FailedError
     from cockpit.session import Session
+    from cockpit.supervisor.boot import boot_of
     from cockpit.supervisor.process import members_of
     from cockpit.supervisor.ready import state_of
+    from cockpit.telemetry.int8 import int8_of
     from cockpit.telemetry.sampler import sample_window
 
     if url is not None:
@@ -96,13 +98,14 @@ def measure(name: str | None, url: str | None, seconds: float) -> Frame:
             f"{record.name} is {state}, so it has no live figures",
             fix=f"`cockpit logs {record.name}` shows what it says.",
         )
+    int8 = int8_of(record, boot_of(record.log, record.created_at))
     return sample_window(
         record.url,
         seconds,
         state=state,
         pids=lambda: [who.pid for who in members_of(record)],
         gpu_indices=record.gpus or None,
-        int8_requested=record.values.get("int8") == "on",
+        int8=lambda: int8,
     )
 
 
@@ -182,6 +185,8 @@ def figure_lines(frame: Frame) -> list[str]:
     ]
     if frame.speculative is not None:
         lines.append(f"draft     {text.draft(frame.speculative)}")
+    if frame.int8.requested:
+        lines.append(f"int8      {text.int8(frame.int8)}")
     for gpu in frame.gpus:
         at_most = "at most " if gpu.share_basis == "exclusion" else ""
         lines.append(

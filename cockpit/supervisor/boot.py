@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,10 +16,12 @@ from cockpit.supervisor.diagnose.lines import parse
 from cockpit.supervisor.diagnose.matcher import conclude
 from cockpit.supervisor.diagnose.reader import TroubleReader
 from cockpit.supervisor.diagnose.types import Diagnosis, End
+from cockpit.supervisor.logfile import read_lines
 
 _CLOCK_SLACK_SECONDS = 2.0
 """Stamps have whole seconds, and the clock may be set by a little during a boot."""
 _KNOWN = re.compile(rf"(?:\[[^\]]{{1,60}}\] )?(?P<text>(?:{boot_rules.OPENINGS}).*)")
+_MAX_LINE_CHARACTERS = 4000
 _PROGRESS_BARS = ("Capturing CUDA", "Loading safetensors", "Loading pt")
 
 
@@ -56,6 +59,11 @@ class BootLog:
                 if part.text.startswith(_PROGRESS_BARS) and not self._draft.ready:
                     self._apply(part.text, self._since_spawn(now))
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the server answered."""
+        return self._draft.ready
+
     def snapshot(self) -> BootState:
         """The boot as it stands."""
         boot = self._draft.snapshot(None)
@@ -91,3 +99,17 @@ class BootLog:
                 before_spawn = self._spawned_at is not None and at < self._spawned_at - _CLOCK_SLACK_SECONDS
                 return None if before_spawn else self._since_spawn(at)
         return None
+
+
+def boot_of(path: str, spawned_at: float) -> BootState | None:
+    """The boot that a log file tells of, read until the server answered; None when it cannot be read."""
+    log = BootLog(spawned_at)
+    try:
+        with Path(path).open("rb") as stream:
+            for line in read_lines(stream, _MAX_LINE_CHARACTERS):
+                log.feed((line,), time.time())
+                if log.is_ready:
+                    break
+    except OSError:
+        return None
+    return log.snapshot()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from cockpit.supervisor import boot_memory
+from cockpit.supervisor import boot_int8, boot_memory
 from cockpit.supervisor.boot_state import BootDraft, extreme
 
 Match = re.Match[str]
@@ -202,14 +202,14 @@ _TABLE: tuple[tuple[str, Act], ...] = (
     (r"Using (\w{1,60}) GDN prefill kernel", _gdn_kernel),
     (r"Using (\w{1,60}) attention backend", _attention),
 )
-_RULES = tuple((re.compile(pattern), act) for pattern, act in (*_TABLE, *boot_memory.TABLE))
+_RULES = tuple((re.compile(pattern), act) for pattern, act in (*_TABLE, *boot_memory.TABLE, *boot_int8.TABLE))
 
 OPENINGS = (
     r"[ ▀▄█]*version |vLLM server version|non-default args|Resolved arch|Using |Initializing a V1|world_size="
     r"|vLLM is using|Starting (?:to load|torch|vLLM)|Filesystem type|Loading (?:model|safetensors|pt|weights)"
     r"|Model loading|Dynamo |Compiling a graph|Directly load|torch\.compile took|Available KV|Auto-fit"
     r"|[CGTX]PU (?:\+ host )?KV cache|# \w+ blocks: |Maximum conc|Warming up |Capturing CUDA|Graph capturing"
-    rf"|init engine|Application startup complete|{boot_memory.OPENINGS}"
+    rf"|init engine|Application startup complete|{boot_memory.OPENINGS}|{boot_int8.OPENINGS}"
 )
 """How the texts begin that the table knows, so that one match settles every other line."""
 

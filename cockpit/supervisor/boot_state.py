@@ -29,6 +29,24 @@ class BootStage(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.ended is None else self.ended - self.started
 
 
+class Int8Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the overlay for int8 activations said of its work, over every model that was loaded."""
+
+    layers: dict[int, int] = {}
+    """Rank → layers switched, of the model and its draft together."""
+    groups: int = 0
+    folded: int = 0
+    """Of the groups of scales, those whose sign was folded into the codes; all ranks."""
+    clamped: int = 0
+    """Codes that did not fit after the fold; all ranks."""
+    kept_why: str | None = None
+    """Why layers stayed at 16 bits; None when none did."""
+    refused: str | None = None
+    """Why the overlay ended the boot."""
+    needless: bool = False
+    """This vLLM does it by itself, so nothing was patched."""
+
+
 class BootFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Figures that the log gave; None is not seen."""
 
@@ -63,6 +81,8 @@ class BootFacts(msgspec.Struct, frozen=True, kw_only=True):
     kernels: dict[str, str] = {}
     """Layer kind → kernel; several kernels of one kind are joined by a comma."""
     world_size: int | None = None
+    int8: Int8Facts | None = None
+    """None when the overlay said nothing."""
     nccl_version: str | None = None
     """None also where one rank needs no NCCL."""
 

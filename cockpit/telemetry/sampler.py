@@ -48,7 +48,7 @@ class Sampler:
         *,
         pids: Pids | None = None,
         gpu_indices: Sequence[int] | None = None,
-        int8_requested: bool = False,
+        int8: Callable[[], Int8] = Int8,
         log_pool: Callable[[], LogPool | None] = lambda: None,
         context_tokens: Callable[[], float | None] = lambda: None,
         expects_draft: bool = False,
@@ -60,7 +60,7 @@ class Sampler:
         self._api_key = api_key
         self._window_seconds = window_seconds
         self._pids = pids
-        self._int8 = Int8(requested=int8_requested)
+        self._int8 = int8
         self._log_pool = log_pool
         self._context_tokens = context_tokens
         self._expects_draft = expects_draft
@@ -118,7 +118,7 @@ class Sampler:
             prefix_cache=shown.prefix_cache,
             speculative=shown.speculative,
             sleep_state=shown.sleep_state,
-            int8=self._int8,
+            int8=self._int8(),
             totals=shown.totals,
             gpus=gpus.sample.gpus,
             gpu_problem=gpus.sample.problem,

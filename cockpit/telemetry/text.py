@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit import units
-from cockpit.telemetry.frame import Kv, Latency, PrefixCache, SpeculativeRates, Throughput
+from cockpit.telemetry.frame import Int8, Kv, Latency, PrefixCache, SpeculativeRates, Throughput
 
 _SMALL_BLOCK_TOKENS = 128
 """Blocks up to this size surprise nobody."""
@@ -52,3 +52,12 @@ def draft(rates: SpeculativeRates) -> str:
     text = f"{length} tokens a step, {units.percent(rates.acceptance_fraction)} accepted"
     positions = " ".join(f"{share * 100:.0f}" for share in rates.acceptance_per_position)
     return f"{text} ({positions} % by position)" if positions else text
+
+
+def int8(reading: Int8) -> str:
+    """int8 activations that were asked for: proven, known not to be active and why, or neither."""
+    if reading.active:
+        return f"proven active ({reading.proof})"
+    if reading.active is False:
+        return f"requested, not active (why: {reading.proof})"
+    return f"requested, not proven: {reading.proof}" if reading.proof else "requested, not proven"

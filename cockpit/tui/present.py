@@ -113,11 +113,8 @@ def int8_row(frame: Frame) -> list[Row]:
     int8 = frame.int8
     if not int8.requested:
         return []
-    if int8.active:
-        return [[label("int8"), (f"proven active {int8.proof or ''}".strip(), "good")]]
-    if int8.active is False:
-        return [[label("int8"), (f"requested, not active {int8.proof or ''}".strip(), "bad")]]
-    return [[label("int8"), ("requested, not proven", "warn")]]
+    style = {True: "good", False: "bad", None: "warn"}[int8.active]
+    return [[label("int8"), (text.int8(int8), style)]]
 
 
 def note_rows(frame: Frame) -> list[Row]:

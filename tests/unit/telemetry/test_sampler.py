@@ -13,7 +13,7 @@ import pytest
 from truth_server import TruthServer
 
 from cockpit.errors import CockpitError, FailedError
-from cockpit.telemetry.frame import Kv, Latencies, PrefixCache, Requests, Throughput
+from cockpit.telemetry.frame import Int8, Kv, Latencies, PrefixCache, Requests, Throughput
 from cockpit.telemetry.pool import LogPool
 from cockpit.telemetry.sampler import Sampler, frame_to_json, sample_window
 
@@ -59,7 +59,7 @@ def shows_nothing(frame):
 
 
 def test_a_steady_load_is_shown_within_two_percent(truth, ticking):
-    one = ticking(truth("steady"), int8_requested=True, pids=lambda: [os.getpid()])
+    one = ticking(truth("steady"), int8=lambda: Int8(requested=True), pids=lambda: [os.getpid()])
     first = one.tick()
     assert first.throughput.decode_tokens_per_second is None
     assert first.requests.running == 2
