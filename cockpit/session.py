@@ -20,10 +20,12 @@ from cockpit.config import Config, load_config
 from cockpit.errors import CockpitError
 from cockpit.fleet import Fleet, InstanceView
 from cockpit.hub import cached_repos, hub_cache
+from cockpit.launch.best import Candidate, judged, ranked
 from cockpit.launch.flag_facts import asked_for_flags
 from cockpit.launch.forecast import identity_of, planned
 from cockpit.launch.new_slug import propose, save
 from cockpit.launch.plan import Address, Facts, context_for, make_plan, toggle_states
+from cockpit.launch.slug_fit import SlugFit, slug_fit
 from cockpit.launch.types import LaunchPlan
 from cockpit.planner.declared import declared_checkpoint
 from cockpit.redact import is_secret
@@ -198,6 +200,25 @@ class Session(Fleet):
             default_host=self.config.host,
             cwd=str(Path.home()),
         )
+
+    def fit(self, entry: Entry) -> SlugFit:
+        """Whether the slug fits this rig as it is written."""
+        return slug_fit(entry.slug, {}, self.facts(entry))
+
+    def judge(self, entry: Entry) -> Candidate:
+        """The same with its rank among others of its model, at the slug's own context."""
+        return judged(entry.slug, entry.slug.max_model_len, self.facts(entry))
+
+    def best(self, words: str, max_model_len: int | None = None) -> tuple[int, tuple[Candidate, ...]]:
+        """Slugs that match, the best that fits first; and the context they were compared at, the longest by default.
+
+        Raises CockpitError when none matches.
+        """
+        entries = self.catalog.matching(words)
+        if not entries:
+            raise CockpitError(f"no slug matches {words[:80]!r}", fix="`cockpit slugs` lists them all.")
+        length = max_model_len or max(entry.slug.max_model_len for entry in entries)
+        return length, ranked(judged(entry.slug, length, self.facts(entry)) for entry in entries)
 
     def plan(self, name: str, chosen: Mapping[str, Any], wanted_engine: str | None = None) -> LaunchPlan:
         """The exact command for the slug of that name or alias. Raises CockpitError for an unknown one."""

@@ -80,7 +80,7 @@ def _list(as_json: bool) -> int:
         ]
         for engine in session.engines
     ]
-    table(["ID", "VLLM", "PLATFORM", "TORCH", "HUMMING", "WNA16 BITS", "PATH"], rows)
+    table(["ID", "VLLM", "PLATFORM", "TORCH", "HUMMING", "WNA16 BITS", "PATH"], rows, spare=(5, 4, 3), cut=6)
     return 0
 
 

@@ -18,7 +18,7 @@ from cockpit.errors import CockpitError
 from cockpit.redact import redact, secret_values
 
 VERBS = (
-    *("slugs", "inspect", "kv", "doctor", "check", "plan"),
+    *("slugs", "best", "inspect", "kv", "doctor", "check", "plan"),
     *("serve", "ps", "top", "logs", "diagnose", "stop", "adopt"),
     *("engines", "demo"),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,13 +79,49 @@ def emit(value: Any) -> None:
     _write(sys.stdout, json.dumps(json.loads(text, parse_constant=lambda _: None), indent=2) + "\n")
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Columns as wide as their widest cell; the columns in ``right`` align right."""
+def table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[int] = (),
+    spare: Sequence[int] = (),
+    cut: int | None = None,
+) -> None:
+    """Columns as wide as their widest cell; the columns in ``right`` align right.
+
+    Where the terminal is too narrow (80 columns where there is none), those in ``spare`` are left out, the first
+    first, and then ``cut`` is shortened in its middle. Without ``spare`` and ``cut`` nothing is.
+    """
     cells = [list(headers), *([plain(cell).replace("\n", " ") for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
+    room = shutil.get_terminal_size((80, 24)).columns
+    kept = _kept(widths, spare, room)
+    over = _line_width(widths, kept) - room
+    if cut is not None and over > 0:
+        widths[cut] = max(len(headers[cut]), widths[cut] - over)
     for row in cells:
-        parts = [
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
+        parts = []
+        for column in kept:
+            cell = _shortened(row[column], widths[column])
+            parts.append(cell.rjust(widths[column]) if column in right else cell.ljust(widths[column]))
         say("  ".join(parts).rstrip())
+
+
+def _line_width(widths: Sequence[int], kept: Sequence[int]) -> int:
+    return sum(widths[column] for column in kept) + 2 * (len(kept) - 1)
+
+
+def _kept(widths: Sequence[int], spare: Sequence[int], room: int) -> list[int]:
+    kept = list(range(len(widths)))
+    for column in spare:
+        if _line_width(widths, kept) <= room:
+            break
+        kept.remove(column)
+    return kept
+
+
+def _shortened(text: str, width: int) -> str:
+    """``text`` without its middle where it is longer than ``width``: a path's two ends say most."""
+    if len(text) <= width:
+        return text
+    head = (width - 1) // 3
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"

@@ -7,6 +7,7 @@ from typing import Any
 from cockpit.catalog.load import Entry, Problem
 from cockpit.cli.forecast_text import forecast_json
 from cockpit.launch.render import shell_command, shown_argv, shown_env
+from cockpit.launch.slug_fit import SlugFit
 from cockpit.launch.types import LaunchPlan
 from cockpit.rules.finding import Finding, ToggleState
 from cockpit.supervisor.boot_state import BootState
@@ -32,7 +33,14 @@ def toggles_json(states: dict[str, ToggleState], values: dict[str, Any]) -> dict
     }
 
 
-def slug_json(entry: Entry, states: dict[str, ToggleState], values: dict[str, Any]) -> dict[str, Any]:
+def fit_json(fit: SlugFit) -> dict[str, Any]:
+    """Whether a slug fits: as the forecast of `cockpit plan`, without what is said of each GPU."""
+    whole = forecast_json(fit.forecast)
+    short = {name: value for name, value in whole.items() if name not in ("per_gpu", "changes")}
+    return {**short, "fits": fit.fits, "reason": fit.reason, "needs_gpus": fit.needs_gpus}
+
+
+def slug_json(entry: Entry, states: dict[str, ToggleState], values: dict[str, Any], fit: SlugFit) -> dict[str, Any]:
     """One row of `cockpit slugs`."""
     slug, weights = entry.slug, entry.slug.weights
     spec = slug.speculative
@@ -56,6 +64,7 @@ def slug_json(entry: Entry, states: dict[str, ToggleState], values: dict[str, An
         "kv_cache_dtype": slug.kv_cache_dtype,
         "speculative": {"method": spec.method, "tokens": spec.tokens} if spec else None,
         "quality": slug.quality,
+        "fits": fit_json(fit),
         "toggles": toggles_json(states, values),
         "file": str(entry.file),
     }

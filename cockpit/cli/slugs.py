@@ -28,12 +28,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise CockpitError("--name belongs to new", fix="Write `cockpit slugs new PATH|REPO`.")
     from cockpit.cli.shapes import problem_json, slug_json
     from cockpit.launch.plan import Facts, context_for, toggle_states
+    from cockpit.launch.slug_fit import fit_text
     from cockpit.rig.types import Rig
 
     session = session_of(arguments)
     catalog = session.catalog
     entries = catalog.matching(" ".join(arguments.filter))
-    # The list says what the recipes allow; GPUs and engines are `check`'s business and take time to ask.
+    # The toggles say what the recipes allow; what this machine allows of it is `check`'s business.
     rig = session.rig if arguments.rig else Rig()
     rows = []
     listed = []
@@ -44,7 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
         ctx = context_for(slug, {}, facts)
         states = toggle_states(ctx)
         values = {name: value for name, value in ctx.values.items() if name != "port"}
-        listed.append(slug_json(entry, states, values))
+        fit = session.fit(entry)
+        listed.append(slug_json(entry, states, values, fit))
         spec = slug.speculative
         rows.append(
             [
@@ -57,12 +59,14 @@ def run(arguments: argparse.Namespace) -> int:
                 slug.kv_cache_dtype,
                 f"{spec.method} {spec.tokens}" if spec else UNKNOWN,
                 ctx.values["int8"] if states["int8"].state == "offered" else UNKNOWN,
+                fit_text(fit),
             ]
         )
     if arguments.json:
         emit([*listed, *(problem_json(problem) for problem in catalog.problems)])
         return 0
-    table(["SLUG", "WEIGHTS", "BPW", "GIB", "TP", "CONTEXT", "KV", "DRAFT", "INT8"], rows, right=(2, 3, 4, 5))
+    headers = ["SLUG", "WEIGHTS", "BPW", "GIB", "TP", "CONTEXT", "KV", "DRAFT", "INT8", "FITS"]
+    table(headers, rows, right=(2, 3, 4, 5), spare=(7, 6, 2, 3, 8, 4), cut=1)
     if not rows:
         say("No slug matches; `cockpit slugs` lists them all.")
     for problem in catalog.problems:

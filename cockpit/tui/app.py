@@ -18,6 +18,7 @@ from textual.worker import get_current_worker
 from cockpit.api_key import find_api_key
 from cockpit.catalog.load import Entry
 from cockpit.errors import CockpitError
+from cockpit.launch.best import Candidate
 from cockpit.launch.plan import Facts
 from cockpit.launch.toggles import TOGGLES
 from cockpit.rig.types import Engine, Rig
@@ -56,6 +57,8 @@ class CockpitApp(FleetApp):
 
     rig: reactive[Rig | None] = reactive(None)
     engines: reactive[tuple[Engine, ...] | None] = reactive(None)
+    judged: reactive[dict[str, Candidate]] = reactive({})
+    """By slug: whether it fits this rig; computed after the first frame, again when the facts are read again."""
 
     def __init__(self, session: Session | None = None, demo_slug: str | None = None, show_clock: bool = True) -> None:
         super().__init__(session)
@@ -109,6 +112,19 @@ class CockpitApp(FleetApp):
         for entry in self.session.catalog.entries:
             self.session.checkpoint_of(entry)
         self.call_later(self._have_facts, rig, engines)
+        self._judge()
+
+    def _judge(self) -> None:
+        """In the same thread: a forecast of every slug; a slug without one stays at its dots."""
+        judged: dict[str, Candidate] = {}
+        for entry in self.session.catalog.entries:
+            if get_current_worker().is_cancelled:
+                return
+            judged[entry.slug.name] = self.session.judge(entry)
+        self.call_later(self._have_judged, judged)
+
+    def _have_judged(self, judged: dict[str, Candidate]) -> None:
+        self.judged = judged
 
     def _have_facts(self, rig: Rig, engines: tuple[Engine, ...]) -> None:
         self.rig, self.engines = rig, engines

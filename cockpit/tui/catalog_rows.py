@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from cockpit import units
 from cockpit.catalog.load import Entry, Problem
+from cockpit.launch.best import Candidate, quality_key, quality_text, rank_key
+from cockpit.launch.slug_fit import fit_sentence, fit_text
 from cockpit.launch.toggles import BY_ID
-from cockpit.rules.context import Context
 from cockpit.rules.finding import ToggleState
 from cockpit.telemetry.frame import State
 from cockpit.tui.content import Row
@@ -27,17 +29,20 @@ COLUMNS: tuple[tuple[str, str, int, int], ...] = (
     ("state", "state", 10, 0),
     ("slug", "slug", 27, 0),
     ("weights", "weights", 16, 0),
-    ("bpw", " bpw", 4, 100),
-    ("size", "  GiB", 5, 100),
-    ("tp", "TP", 2, 0),
-    ("context", "context", 8, 0),
-    ("kv", "KV", 9, 110),
-    ("draft", "draft", 6, 110),
-    ("int8", "int8", 5, 0),
+    ("bpw", " bpw", 4, 110),
+    ("size", "  GiB", 5, 110),
+    ("tp", "TP", 2, 100),
+    ("context", "context", 8, 90),
+    ("kv", "KV", 9, 120),
+    ("draft", "draft", 6, 128),
+    ("int8", "int8", 5, 96),
+    ("fits", "fits", 22, 0),
 )
 """Key, title, width in cells, and the narrowest terminal that shows it."""
 
-SORTS = ("name", "size", "context")
+BY_FITS = "fits, quality"
+SORTS = ("name", BY_FITS, "size", "context")
+_FIT_STYLES = {"yes": "good", "tight": "warn", "no": "bad", "unknown": "dim"}
 
 
 def visible_columns(width: int) -> list[tuple[str, str, int]]:
@@ -45,7 +50,16 @@ def visible_columns(width: int) -> list[tuple[str, str, int]]:
     return [(key, title, cells) for key, title, cells, needs in COLUMNS if width >= needs]
 
 
-def cells(entry: Entry, state: State | None, int8: tuple[ToggleState, str]) -> dict[str, tuple[str, str]]:
+def fit_cell(judged: Candidate | None) -> tuple[str, str]:
+    """Whether it fits; dots until that is computed."""
+    if judged is None:
+        return "…", "dim"
+    return fit_text(judged.declared), _FIT_STYLES[judged.declared.fits]
+
+
+def cells(
+    entry: Entry, state: State | None, int8: tuple[ToggleState, str], judged: Candidate | None
+) -> dict[str, tuple[str, str]]:
     """Text and style of every cell of one slug, by column key."""
     slug, weights = entry.slug, entry.slug.weights
     spec = slug.speculative
@@ -62,6 +76,7 @@ def cells(entry: Entry, state: State | None, int8: tuple[ToggleState, str]) -> d
         "kv": (slug.kv_cache_dtype, ""),
         "draft": (f"{spec.method} {spec.tokens}" if spec else units.UNKNOWN, ""),
         "int8": (int8_text, "good" if int8_text == "on" else ""),
+        "fits": fit_cell(judged),
     }
 
 
@@ -71,8 +86,8 @@ def problem_cells(problem: Problem) -> dict[str, tuple[str, str]]:
     return {**blank, "state": STATE_CELLS["broken"], "slug": (problem.name, "bad")}
 
 
-def detail_rows(entry: Entry, states: dict[str, ToggleState], ctx: Context) -> list[Row]:
-    """The detail pane: what it is, every blocked toggle with its reason, where the quality figures come from."""
+def detail_rows(entry: Entry, states: dict[str, ToggleState], judged: Candidate | None) -> list[Row]:
+    """The detail pane: what it is, whether it fits, its quality, every blocked toggle with its reason."""
     slug, weights = entry.slug, entry.slug.weights
     size = "" if weights.size_bytes is None else f" · {units.gib(weights.size_bytes)} GiB"
     bpw = "" if weights.bits_per_weight is None else f" · {weights.bits_per_weight:g} bits a weight"
@@ -82,8 +97,12 @@ def detail_rows(entry: Entry, states: dict[str, ToggleState], ctx: Context) -> l
     ]
     if slug.description:
         rows.append([(f" {slug.description}", "")])
+    if judged is not None:
+        rows.append([(f" {'memory':<16}", _FIT_STYLES[judged.declared.fits]), (fit_sentence(judged.declared), "")])
+        if judged.why not in (fit_sentence(judged.declared), fit_sentence(judged.fit)):
+            rows.append([(f" {'':<16}", ""), (judged.why, "dim")])
     if slug.quality is not None:
-        rows.append([(f" {quality_text(entry)}", ""), (f" ({slug.quality.source})", "dim")])
+        rows.append([(f" {'quality':<16}", "dim"), (quality_text(slug), ""), (f" ({slug.quality.source})", "dim")])
     for name, state in states.items():
         if state.state == "blocked":
             rows.append([(f" {BY_ID[name].label:<16}", "warn"), (f"blocked: {state.reason}", "")])
@@ -93,21 +112,18 @@ def detail_rows(entry: Entry, states: dict[str, ToggleState], ctx: Context) -> l
     return rows
 
 
-def quality_text(entry: Entry) -> str:
-    """``KLD 0.00099 · Top-1 98.94 %``."""
-    quality = entry.slug.quality
-    parts: list[str] = []
-    if quality is not None and quality.kld is not None:
-        parts.append(f"KLD {quality.kld:.5f}")
-    if quality is not None and quality.top1_fraction is not None:
-        parts.append(f"Top-1 {units.percent(quality.top1_fraction, 2)}")
-    return " · ".join(parts)
-
-
-def sort_entries(entries: Iterable[Entry], order: str) -> list[Entry]:
-    """By name, by size (smallest first, unknown last) or by context (longest first)."""
+def sort_entries(entries: Iterable[Entry], order: str, judged: Mapping[str, Candidate]) -> list[Entry]:
+    """By name, by size (smallest first, unknown last), by context (longest first), or the best that fits a model."""
+    if order == BY_FITS:
+        return sorted(entries, key=lambda entry: _by_fits(entry, judged.get(entry.slug.name)))
     if order == "size":
         return sorted(entries, key=lambda entry: (entry.slug.weights.size_gib or float("inf"), entry.slug.name))
     if order == "context":
         return sorted(entries, key=lambda entry: (-entry.slug.max_model_len, entry.slug.name))
     return sorted(entries, key=lambda entry: entry.slug.name)
+
+
+def _by_fits(entry: Entry, judged: Candidate | None) -> tuple[Any, ...]:
+    """Model by model, as `cockpit best` ranks them; what is not computed yet comes last."""
+    slug = entry.slug
+    return slug.model, judged is None, (0, quality_key(slug)) if judged is None else rank_key(judged)

@@ -27,7 +27,7 @@ VERDICTS = {
 _BARS_APART = 2
 """So many GPUs have a bar each whatever they hold; of more, like ones share a bar."""
 _NAME_CELLS = 10
-MOST_CHANGES = 3
+MOST_CHANGES = 4
 """So many are offered, each on a digit."""
 
 
@@ -48,15 +48,15 @@ def value_of(change: Change, toggle_id: str) -> Any:
 
 
 def suggestion(forecast: Forecast | None, toggle_id: str) -> Any:
-    """The value with which this toggle alone makes it fit; None when there is none."""
-    for change in forecast.changes if forecast is not None else ():
+    """The value with which this toggle alone makes fit what does not; None when there is none."""
+    for change in forecast.changes if forecast is not None and forecast.fits == "no" else ():
         if set(change.set) == {toggle_id}:
             return value_of(change, toggle_id)
     return None
 
 
 def change_rows(changes: Sequence[Change], width: int, keymap: Keymap) -> list[Row]:
-    """``1 [u] GPU utilization 0.97 → 263,672 tokens``: the digit applies it, the letters lead to the toggles."""
+    """``1 [u] GPU utilization 0.97 → pool 263,672``: the digit applies it, the letters lead to the toggles."""
     rows = []
     for number, change in enumerate(changes[:MOST_CHANGES], start=1):
         named, short = (_change_row(number, change, labels, keymap) for labels in (True, False))
@@ -74,7 +74,7 @@ def _change_row(number: int, change: Change, labels: bool, keymap: Keymap) -> Ro
             (f"{toggle.label} " if labels else "", ""),
             (f"{shown} ", "good"),
         ]
-    return [*row, (f"→ {units.tokens(change.capacity_tokens)} tokens", "dim")]
+    return [*row, (f"→ pool {units.tokens(change.capacity_tokens)}", "dim")]
 
 
 def _alike(gpu: GpuForecast) -> GpuForecast:
@@ -163,6 +163,16 @@ def error_tokens(forecast: Forecast) -> int | None:
 def signed_tokens(count: int) -> str:
     """``+361,729`` or ``-12,288``."""
     return f"{count:+,}"
+
+
+def brief_rows(forecast: Forecast, width: int) -> list[Row]:
+    """Verdict and pool without bars: what there is to say where no GPU is filled."""
+    rows = verdict_rows(forecast, width)
+    kv = forecast.kv
+    if kv is not None:
+        pool = f": {units.tokens(kv.capacity_tokens)} tokens, {concurrency(kv.max_concurrency)} at full context"
+        rows[-1] = [*rows[-1], (pool, "")]
+    return rows
 
 
 def pool_rows(forecast: Forecast) -> list[Row]:

@@ -11,6 +11,7 @@ import msgspec
 
 from cockpit import paths
 from cockpit.catalog.load import Catalog, Entry, load
+from cockpit.checkpoint.types import Checkpoint
 from cockpit.config import Config
 from cockpit.launch.plan import Facts
 from cockpit.launch.types import LaunchPlan
@@ -80,6 +81,12 @@ class StillSession(Session):
     def plan_entry(self, entry: Entry, chosen: Mapping[str, Any], facts: Facts) -> LaunchPlan:
         """The real plan; with the forecast that was given for the slug, if one was."""
         plan = super().plan_entry(entry, chosen, facts)
+        here = str(paths.shipped("slugs").parent)
+        env = {
+            name: value if value is None else value.replace(here, str(SHIPPED_TO.parent))
+            for name, value in plan.env.items()
+        }
+        plan = msgspec.structs.replace(plan, env=env)
         forecast = self._forecasts.get(entry.slug.name, plan.forecast)
         return msgspec.structs.replace(plan, forecast=forecast)
 
@@ -93,6 +100,13 @@ class StillSession(Session):
         moved = msgspec.structs.replace(answer.checkpoint, source=entry.model_source, folder=entry.model_source)
         self._checkpoints[entry.model_source] = CheckpointAnswer(checkpoint=moved)
         return self._checkpoints[entry.model_source]
+
+    def declared(self, entry: Entry) -> Checkpoint | None:
+        """What the shipped slug declares, read from where it really lies."""
+        if not entry.shipped:
+            return super().declared(entry)
+        real = paths.shipped("slugs") / entry.file.relative_to(SHIPPED_TO)
+        return super().declared(msgspec.structs.replace(entry, file=real))
 
     def instances(self) -> tuple[list[InstanceView], list[str]]:
         """Those that were given."""

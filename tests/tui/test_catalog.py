@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import stat
+import threading
 from pathlib import Path
 
 import pytest
-from textual.widgets import DataTable
+from textual.widgets import DataTable, Input
 
 from cockpit.session import Session
 from cockpit.tui.app import CockpitApp
@@ -55,6 +56,55 @@ async def test_the_filter_narrows_as_one_types_and_escape_restores(session: Sess
         assert content_of_filter(pilot) == "", "after Escape keys are commands again"
 
 
+def placeholder(pilot: Cockpit) -> str:
+    return app_of(pilot).screen.query_one("#filter", Input).placeholder
+
+
+async def test_fits_come_after_the_first_frame_and_sort_model_by_model(make_session: MakeSession) -> None:
+    session = make_session(rig_of(2))
+    session.__dict__["_found_engines"] = ([], [])
+    async with opened(session) as pilot:
+        await until(pilot, lambda: app_of(pilot).judged)
+        await until_shown(pilot, "needs 4 GPUs", "needs 8 GPUs")
+        cells = {name: fit_of(pilot, name) for name in slugs_shown(pilot)}
+        assert cells["vllm/qwen38-27b-int6-mixed"].startswith(("tight +", "1.0"))
+        assert "x +" in cells["vllm/dual"]
+        await pilot.press("s")
+        await until(pilot, lambda: slugs_shown(pilot) != sorted(slugs_shown(pilot)))
+        order = [name for name in slugs_shown(pilot) if "qwen38-27b" in name]
+        assert order[0] == "vllm/qwen38-27b-int6-mixed"
+        assert order[-2:] == ["vllm/qwen38-27b-multi4-fast", "vllm/qwen38-27b-multi8-fast"]
+        await mark(pilot, "vllm/qwen38-27b-dual-max")
+        await until(pilot, lambda: "only with its fp8_e4m3 KV cache" in words_of(content_of(pilot, "#detail")))
+
+
+async def test_what_the_installed_vllm_cannot_run_is_ranked_last_with_its_reason(make_session: MakeSession) -> None:
+    async with opened(make_session(rig_of(2))) as pilot:
+        await until(pilot, lambda: app_of(pilot).judged)
+        judged = app_of(pilot).judged["vllm/qwen38-27b-int6-mixed"]
+        assert judged.state == "out" and "Humming" in judged.why
+        await mark(pilot, "vllm/qwen38-27b-int6-mixed")
+        await until(pilot, lambda: words_of(judged.why) in words_of(content_of(pilot, "#detail")))
+
+
+def fit_of(pilot: Cockpit, name: str) -> str:
+    return str(pilot.app.screen.query_one(DataTable).get_cell(name, "fits")).strip()
+
+
+async def test_the_first_frame_does_not_wait_for_forecasts(
+    make_session: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = make_session(rig_of(2))
+    go_on = threading.Event()
+    real = session.judge
+    monkeypatch.setattr(session, "judge", lambda entry: go_on.wait(20) and real(entry))
+    async with opened(session) as pilot:
+        await until_shown(pilot, "vllm/dual", "…")
+        assert not app_of(pilot).judged
+        go_on.set()
+        await until_shown(pilot, "needs 4 GPUs")
+
+
 def content_of_filter(pilot: Cockpit) -> str:
     return app_of(pilot).screen.query_one("#filter").value  # type: ignore[attr-defined, no-any-return]
 
@@ -74,6 +124,8 @@ async def test_s_goes_round_the_orders_and_keeps_the_marked_row(session: Session
         assert by_name == sorted(by_name)
         await pilot.press("down", "down")
         await until(pilot, lambda: by_name[2] in marked_title(pilot))
+        await pilot.press("s")
+        await until(pilot, lambda: "by fits, quality" in placeholder(pilot))
         await pilot.press("s")
         sizes = {entry.slug.name: entry.slug.weights.size_gib or float("inf") for entry in session.catalog.entries}
         await until(pilot, lambda: slugs_shown(pilot) == sorted(by_name, key=lambda name: (sizes[name], name)))

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from cockpit.planner.forecast_types import Forecast, LearnedFrom
 from cockpit.tui.content import STYLES, row_text
-from cockpit.tui.forecast_rows import bar_rows, change_rows, error_tokens, forecast_rows, suggestion
+from cockpit.tui.forecast_rows import bar_rows, brief_rows, change_rows, error_tokens, forecast_rows, suggestion
 from cockpit.tui.memory_bar import SLICES, bar, cells, free_bytes
 from cockpit.units import GIB
 
-from .forecasts import FITS, TIGHT, TOO_BIG, UNKNOWN, gpu, part
+from .forecasts import FITS, TIGHT, TOO_BIG, UNKNOWN, gpu, kv, part
 
 
 @given(st.lists(st.integers(0, 200 * GIB), min_size=1, max_size=8), st.integers(8, 120))
@@ -77,8 +77,8 @@ CASES = {
         TOO_BIG,
         (
             "✕ does not fit: one request of 262,144",
-            "1 [k] KV cache fp8_e4m3 → 342,000 tokens",
-            "3 [g] 0,1,2,3 [t] 4 → 900,000 tokens",
+            "1 [k] KV cache fp8_e4m3 → pool 342,000",
+            "3 [g] 0,1,2,3 [t] 4 → pool 900,000",
             "headroom  -91,144 tokens (-35 %)",
             "longest   170,000 tokens fit",
         ),
@@ -129,4 +129,14 @@ def test_a_suggestion_is_of_one_toggle_alone() -> None:
     assert suggestion(TOO_BIG, "max_model_len") == 170_000
     assert suggestion(TOO_BIG, "gpus") is None
     assert suggestion(None, "gpus") is None
-    assert len(change_rows(TOO_BIG.changes * 2, 46, {})) == 3
+    tight = msgspec.structs.replace(TOO_BIG, fits="tight")
+    assert suggestion(tight, "kv_cache_dtype") is None, "what fits is not steered"
+    assert len(change_rows(TOO_BIG.changes * 2, 46, {})) == 4
+
+
+def test_a_pool_without_a_gpu_is_one_line() -> None:
+    cpu = Forecast(fits="yes", kv=kv(2_097_152, 1024.0))
+    assert [row_text(row) for row in brief_rows(cpu, 78)] == [" ✓ fits: 2,097,152 tokens, 1,024 at full context"]
+    assert [row_text(row) for row in brief_rows(UNKNOWN, 78)] == [
+        " ? not known whether it fits: the size of the weights is not known"
+    ]

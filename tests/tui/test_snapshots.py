@@ -72,12 +72,14 @@ async def test_catalog(screen_text: SnapshotAssertion, size: tuple[int, int]) ->
     async with opened(StillSession(rig_of(2), [serving_dual(), dead]), size) as pilot:
         await mark(pilot, "vllm/dual")
         await until_shown(pilot, "● ready", "✕ dead", "1 serving")
+        await until(pilot, lambda: app_of(pilot).judged)
         assert await settled(pilot) == screen_text
 
 
 @at_both_sizes
 async def test_catalog_filtered(screen_text: SnapshotAssertion, size: tuple[int, int]) -> None:
     async with opened(StillSession(rig_of(2)), size) as pilot:
+        await until(pilot, lambda: app_of(pilot).judged)
         await pilot.press("slash", "i", "n", "t", "6")
         await until_shown(pilot, "── vllm/qwen38-27b-int6-flat")
         await pilot.press("enter")
@@ -210,6 +212,7 @@ async def test_quit_dialog(screen_text: SnapshotAssertion, size: tuple[int, int]
     async with opened(StillSession(rig_of(2), [serving_dual()]), size) as pilot:
         await mark(pilot, "vllm/dual")
         await until_shown(pilot, "● ready", "1 serving")
+        await until(pilot, lambda: app_of(pilot).judged)
         await pilot.press("q")
         await until(pilot, lambda: isinstance(pilot.app.focused, Button))
         assert await settled(pilot) == screen_text

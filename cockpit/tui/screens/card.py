@@ -23,7 +23,7 @@ from cockpit.rules.finding import ToggleState
 from cockpit.rules.plan_rules import refusals
 from cockpit.tui.card_rows import blocked, blocked_row, command_rows, findings_rows, offered, rig_rows, toggle_row
 from cockpit.tui.commands import bindings, toggle_bindings
-from cockpit.tui.forecast_rows import MOST_CHANGES, forecast_rows, suggestion, value_of, verdict_rows
+from cockpit.tui.forecast_rows import MOST_CHANGES, brief_rows, forecast_rows, suggestion, value_of
 from cockpit.tui.keymap import toggle_key
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.panel import Panel
@@ -124,7 +124,7 @@ class CardScreen(CockpitScreen):
         self._draw_toggles(plan, facts)
         self.query_one("#rig", Panel).show(rig_rows(self.entry, facts))
         unfit = (
-            [] if plan.forecast is None or plan.forecast.per_gpu else verdict_rows(plan.forecast, self.size.width - 2)
+            [] if plan.forecast is None or plan.forecast.per_gpu else brief_rows(plan.forecast, self.size.width - 2)
         )
         in_side = self.has_class("-wide")
         self.query_one("#findings", Panel).show([*([] if in_side else unfit), *findings_rows(plan.findings)])

@@ -16,10 +16,12 @@ from cockpit.catalog.load import Catalog, Entry, Problem
 from cockpit.errors import CockpitError
 from cockpit.launch.plan import Facts, context_for, toggle_states
 from cockpit.tui.catalog_rows import (
+    BY_FITS,
     SORTS,
     STATE_CELLS,
     cells,
     detail_rows,
+    fit_cell,
     problem_cells,
     sort_entries,
     visible_columns,
@@ -63,6 +65,7 @@ class CatalogScreen(CockpitScreen):
         self._table.focus()
         self.watch(self.app, "instances", self._refresh_states, init=False)
         self.watch(self.app, "rig", self.rebuild, init=False)
+        self.watch(self.app, "judged", self._refresh_fits, init=False)
 
     def on_resize(self, event: events.Resize) -> None:
         """Other widths show other columns."""
@@ -85,7 +88,9 @@ class CatalogScreen(CockpitScreen):
         else:
             ctx = context_for(item.slug, {}, self._facts(item))
             int8 = toggle_states(ctx)["int8"]
-            texts = cells(item, self.cockpit.state_of(item.slug.name), (int8, ctx.values["int8"]))
+            name = item.slug.name
+            judged = self.cockpit.judged.get(name)
+            texts = cells(item, self.cockpit.state_of(name), (int8, ctx.values["int8"]), judged)
         return [cell_content(_fit(texts[key][0], width) + " ", texts[key][1]) for key, _, width in columns]
 
     def rebuild(self) -> None:
@@ -95,7 +100,7 @@ class CatalogScreen(CockpitScreen):
         marked = self._table.marked_key()
         catalog = self._drawn = self.cockpit.session.catalog
         words = self.query_one("#filter", Input).value
-        items: list[Entry | Problem] = [*sort_entries(catalog.matching(words), self._sort)]
+        items: list[Entry | Problem] = [*sort_entries(catalog.matching(words), self._sort, self.cockpit.judged)]
         items += [problem for problem in catalog.problems if words.lower() in problem.name.lower()]
         columns = visible_columns(self.size.width)
         table = self._table
@@ -119,6 +124,17 @@ class CatalogScreen(CockpitScreen):
                 text, style = STATE_CELLS[self.cockpit.state_of(name) or "idle"]
                 self._table.update_cell(name, "state", cell_content(f"{text:<11}", style))
 
+    def _refresh_fits(self) -> None:
+        """The cells alone, unless the rows are sorted by them."""
+        if self._sort == BY_FITS:
+            self.rebuild()
+            return
+        for name, item in self._shown.items():
+            if isinstance(item, Entry):
+                text, style = fit_cell(self.cockpit.judged.get(name))
+                self._table.update_cell(name, "fits", cell_content(f"{text:<23}", style))
+        self._show_detail()
+
     def marked(self) -> Entry | Problem | None:
         """What the marked row stands for."""
         return self._shown.get(self._table.marked_key() or "")
@@ -136,7 +152,8 @@ class CatalogScreen(CockpitScreen):
         else:
             title.update(row_content([(f"── {item.slug.name} ", "title"), ("─" * self.size.width, "dim")]))
             ctx = context_for(item.slug, {}, self._facts(item))
-            detail.update(rows_content(detail_rows(item, toggle_states(ctx), ctx)))
+            judged = self.cockpit.judged.get(item.slug.name)
+            detail.update(rows_content(detail_rows(item, toggle_states(ctx), judged)))
 
     @on(Input.Changed, "#filter")
     def _filter_changed(self) -> None:

@@ -64,3 +64,38 @@ def test_emit_takes_structs_and_turns_what_is_not_finite_into_null(capsys: pytes
 def test_columns_line_up_and_numbers_align_right(capsys: pytest.CaptureFixture[str]) -> None:
     table(["NAME", "N"], [["a", "5"], ["long\nname", "12,345"]], right=(1,))
     assert capsys.readouterr().out == "NAME            N\na               5\nlong name  12,345\n"
+
+
+WIDE = (["NAME", "A", "B", "PATH"], [["x" * 20, "a" * 20, "b" * 20, "/opt/" + "p" * 60 + "/bin/vllm"]])
+
+
+@pytest.mark.parametrize(
+    ("columns", "headers"),
+    [("200", ["NAME", "A", "B", "PATH"]), ("125", ["NAME", "A", "PATH"]), ("80", ["NAME", "PATH"])],
+)
+def test_a_table_leaves_out_its_least_columns_where_the_terminal_is_narrow(
+    columns: str, headers: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    table(*WIDE, spare=(2, 1), cut=3)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == headers
+    assert all(len(line) <= int(columns) for line in lines)
+    assert lines[1].endswith("/bin/vllm") and ("…" in lines[1]) == (columns == "80")
+
+
+def test_without_a_terminal_a_table_is_80_columns_wide(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr("sys.__stdout__", None)
+    table(*WIDE, spare=(2, 1), cut=3)
+    assert max(len(line) for line in capsys.readouterr().out.splitlines()) == 80
+
+
+def test_a_table_that_may_lose_nothing_keeps_everything(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    table(*WIDE)
+    assert "p" * 60 in capsys.readouterr().out

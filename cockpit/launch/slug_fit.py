@@ -1,0 +1,85 @@
+"""Whether a slug fits a rig, in a word for a list. Pure; what would make it fit is the business of its card."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from cockpit.catalog.slug import Slug
+from cockpit.launch.forecast import forecast_of
+from cockpit.launch.plan import Facts, context_for, subject_of
+from cockpit.planner.forecast_types import Fits, Forecast
+from cockpit.rig.types import Rig
+from cockpit.units import gib, tokens
+
+
+class SlugFit(msgspec.Struct, frozen=True, kw_only=True):
+    """One slug on one rig."""
+
+    fits: Fits
+    reason: str | None = None
+    """Why it does not fit, is tight or is unknown: one sentence without a full stop at its end."""
+    needs_gpus: int | None = None
+    """So many GPUs it takes, where the rig has fewer."""
+    forecast: Forecast
+
+
+def slug_fit(slug: Slug, chosen: Mapping[str, Any], facts: Facts) -> SlugFit:
+    """Whether a slug fits the rig of ``facts`` with the values that were chosen."""
+    ctx = context_for(slug, chosen, facts)
+    forecast = forecast_of(ctx, subject_of(facts))
+    wanted = max(len(ctx.gpu_indices), ctx.values.get("tensor_parallel") or 1)
+    have = len(facts.rig.gpus)
+    if slug.platform != "cpu" and wanted > have:
+        reason = f"it takes {_gpus(wanted)}, and this rig has {have or 'none'}"
+        return SlugFit(fits="no", reason=reason, needs_gpus=wanted, forecast=forecast)
+    return SlugFit(fits=forecast.fits, reason=forecast.reason, forecast=forecast)
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
+
+
+def fit_text(fit: SlugFit) -> str:
+    """``2.38x +361,729``, ``tight +1,528``, ``no: needs 3.1 GiB more``, ``needs 4 GPUs`` or ``?``."""
+    forecast = fit.forecast
+    if fit.needs_gpus is not None:
+        return f"needs {_gpus(fit.needs_gpus)}"
+    if fit.fits == "unknown":
+        return "?"
+    if fit.fits == "no":
+        return f"no: needs {gib(forecast.missing_bytes)} GiB more" if forecast.missing_bytes else "no: memory in use"
+    headroom = forecast.headroom_tokens
+    spare = "" if headroom is None else f" {headroom:+,}"
+    if fit.fits == "tight" or forecast.kv is None:
+        return f"tight{spare}" if fit.fits == "tight" else f"yes{spare}"
+    at_once = forecast.kv.max_concurrency
+    return f"{at_once:.2f}x{spare}" if at_once < 100 else f"{at_once:,.0f}x{spare}"
+
+
+def fit_sentence(fit: SlugFit) -> str:
+    """The forecast in one sentence without a full stop at its end."""
+    forecast, kv = fit.forecast, fit.forecast.kv
+    if fit.needs_gpus is not None or fit.fits == "unknown":
+        return fit.reason or "nothing is known of its memory"
+    parts = {"yes": "fits", "tight": "tight", "no": "does not fit"}[fit.fits]
+    if kv is not None and fit.fits != "no":
+        parts += (
+            f": {tokens(kv.capacity_tokens)} tokens of KV pool, {kv.max_concurrency:,.2f} requests at full context"
+        )
+    if fit.reason:
+        parts += f"{', ' if kv is not None and fit.fits != 'no' else ': '}{fit.reason}"
+    if fit.fits == "no" and forecast.largest_max_model_len:
+        parts += f"; {tokens(forecast.largest_max_model_len)} tokens would fit"
+    return parts
+
+
+def rig_text(rig: Rig) -> str:
+    """``2x RTX 3090 24 GiB``; cards of one kind are counted together."""
+    kinds: dict[tuple[str, int | None], int] = {}
+    for gpu in rig.gpus:
+        kind = (gpu.name.removeprefix("NVIDIA ").removeprefix("GeForce "), gpu.total_bytes)
+        kinds[kind] = kinds.get(kind, 0) + 1
+    return " + ".join(f"{count}x {name} {gib(size, 0)} GiB" for (name, size), count in kinds.items())
