@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from functools import cached_property
@@ -38,6 +39,8 @@ from cockpit.rig.types import Engine, EngineProblem, Rig
 from cockpit.rules.finding import Finding, ToggleState
 from cockpit.rules.plan_rules import blocks_first, plan_findings, refusals
 from cockpit.supervisor import store
+from cockpit.supervisor.again import chosen_of, with_env
+from cockpit.supervisor.diagnose.types import Fix
 from cockpit.supervisor.holders import describe_holders
 from cockpit.supervisor.memory_history import Measured, measured
 from cockpit.supervisor.ready import state_of
@@ -263,6 +266,24 @@ class Session(Fleet):
         for record in store.load_all()[0]:
             if record.slug == slug and state_of(record) == "dead":
                 stop(record)
+
+    def plan_again(self, record: InstanceRecord, fix: Fix | None = None) -> LaunchPlan:
+        """The command for a dead instance's slug with the values that it had, and a fix of its diagnosis.
+
+        Keeps its engine and its address where that is still free. Raises CockpitError when the slug or the engine is
+        gone.
+        """
+        entry = self.catalog.get(record.slug)
+        facts = self.facts(entry, record.engine or None)
+        changed, env = ({}, {}) if fix is None else (fix.set, fix.env)
+        chosen = {**chosen_of(record, entry.slug), **self._address_of(record), **changed}
+        return with_env(self.plan_entry(entry, chosen, facts), {**record.extra_env, **env}, self.environ)
+
+    def _address_of(self, record: InstanceRecord) -> dict[str, Any]:
+        with contextlib.suppress(CockpitError):
+            if port_is_free(record.host, record.port):
+                return {"host": record.host, "port": record.port}
+        return {} if record.host == self.config.host else {"host": record.host}
 
     def start_entry(self, entry: Entry, chosen: Mapping[str, Any]) -> InstanceRecord:
         """Plan anew, so that a port taken meanwhile is not used, and start."""

@@ -11,8 +11,11 @@ from cockpit.errors import CockpitError, FailedError
 from cockpit.units import duration, tokens
 
 if TYPE_CHECKING:
+    from cockpit.launch.types import LaunchPlan
     from cockpit.rules.finding import Finding
+    from cockpit.session import Session
     from cockpit.supervisor.boot_pace import Pace
+    from cockpit.supervisor.diagnose.types import Diagnosis
     from cockpit.supervisor.ready import Progress
     from cockpit.supervisor.record import InstanceRecord
     from cockpit.supervisor.spawn import Running
@@ -27,26 +30,20 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     plan_options(parser)
     parser.add_argument("--wait", action="store_true", help="follow the boot until it is ready or dead")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="with --wait: give up waiting after this")
+    parser.add_argument(
+        "--fix", action="store_true", help="start a dead server of that name or slug again, with its diagnosis's fix"
+    )
     parser.add_argument("--force", action="store_true", help="pass what only this rig stands against")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Start; exit 0 when started (or ready), 1 when it died or was not ready in time, 2 when refused."""
-    from cockpit.launch.flag_facts import asked_for_flags, wants_flags
-    from cockpit.launch.plan import parse_settings
     from cockpit.session import Session, describe, refuse_if_blocked
 
     if arguments.timeout is not None and not 0 < arguments.timeout < float("inf"):
         raise CockpitError("--timeout takes seconds", fix="Use a number above 0, with --wait.")
     session = Session()
-    settings = parse_settings(arguments.settings)
-    entry = session.catalog.get(arguments.slug)
-    facts = session.facts(entry, arguments.engine)
-    silent: tuple[Finding, ...] = ()
-    if facts.engine is not None and wants_flags(entry.slug, facts):
-        tell(f"Asking vLLM {facts.engine.version} once which flags it takes, some 15 s…")
-        facts, silent = asked_for_flags(facts)
-    plan = session.plan_entry(entry, settings, facts)
+    plan, silent = _fixed(session, arguments) if arguments.fix else _planned(session, arguments)
     refuse_if_blocked(plan, arguments.force)
     for finding in (*plan.findings, *silent):
         if finding.severity != "block":
@@ -60,6 +57,46 @@ def run(arguments: argparse.Namespace) -> int:
             say(f"{running.record.name}  {running.record.url}  `cockpit top {running.record.name}` follows it.")
         return 0
     return _wait(running, arguments)
+
+
+def _planned(session: Session, arguments: argparse.Namespace) -> tuple[LaunchPlan, tuple[Finding, ...]]:
+    """The plan, and a finding when the engine does not say which flags it takes."""
+    from cockpit.launch.flag_facts import asked_for_flags, wants_flags
+    from cockpit.launch.plan import parse_settings
+
+    settings = parse_settings(arguments.settings)
+    entry = session.catalog.get(arguments.slug)
+    facts = session.facts(entry, arguments.engine)
+    silent: tuple[Finding, ...] = ()
+    if facts.engine is not None and wants_flags(entry.slug, facts):
+        tell(f"Asking vLLM {facts.engine.version} once which flags it takes, some 15 s…")
+        facts, silent = asked_for_flags(facts)
+    return session.plan_entry(entry, settings, facts), silent
+
+
+def _fixed(session: Session, arguments: argparse.Namespace) -> tuple[LaunchPlan, tuple[Finding, ...]]:
+    """The plan of a dead instance with the first fix that can be applied; what it changes is told."""
+    from cockpit.supervisor.again import command_changes, usable_fix
+
+    if arguments.settings or arguments.engine:
+        raise CockpitError("--fix keeps the values that the server had", fix="Leave out --set and --engine.")
+    diagnosis = session.diagnosis(arguments.slug)
+    record = session.running(arguments.slug).record
+    if diagnosis is None:
+        raise CockpitError(f"{record.name} is not dead", fix=f"`cockpit ps` shows it; `cockpit stop {record.name}`.")
+    if diagnosis.explanation:
+        tell(f"{record.name} died: {diagnosis.explanation}")
+    fix = usable_fix(diagnosis)
+    if fix is None:
+        advice = " ".join(one.text for one in diagnosis.fixes) or f"Its log is {record.log}."
+        raise CockpitError(f"nothing that a new start can set helps {record.name}", fix=advice)
+    plan = session.plan_again(record, fix)
+    tell(fix.text)
+    for change in command_changes(record, plan):
+        for sign, text in (("-", change.before), ("+", change.after)):
+            if text is not None:
+                tell(f"  {sign} {text}")
+    return plan, ()
 
 
 def _pid(running: Running) -> int | None:
@@ -158,7 +195,21 @@ def death(running: Running, progress: Progress) -> CockpitError:
         tell(f"  | {line}")
     cause = progress.boot.first_exception or likely_cause(progress.exit_code) or ""
     how = ending(progress.exit_code)
-    return FailedError(f"{record.name} died while it started, {how}", cause, f"Its whole log is {record.log}.")
+    if progress.diagnosis is not None and progress.diagnosis.explanation:
+        cause = f"{progress.diagnosis.explanation.rstrip('.')}: {cause}" if cause else progress.diagnosis.explanation
+    return FailedError(f"{record.name} died while it started, {how}", cause, _way_out(record, progress.diagnosis))
+
+
+def _way_out(record: InstanceRecord, diagnosis: Diagnosis | None) -> str:
+    """What helps: the fix that a new start applies, else the first one in words; and where the log is."""
+    from cockpit.supervisor.again import usable_fix
+
+    fix = usable_fix(diagnosis)
+    log = f"Its whole log is {record.log}."
+    if fix is not None:
+        return f"{fix.text} `cockpit serve {record.name} --fix` does that. {log}"
+    advice = diagnosis.fixes[0].text if diagnosis is not None and diagnosis.fixes else ""
+    return f"{advice} {log}".strip()
 
 
 def _started_json(running: Running) -> dict[str, Any]:

@@ -41,6 +41,8 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What its boot can teach the next forecast; None for nothing."""
     overlays: tuple[str, ...] = ()
     """Ids of the overlays that are loaded with the server."""
+    extra_env: dict[str, str | None] = {}
+    """What of ``env`` neither slug nor toggles asked for: fixes of earlier deaths."""
 
     @property
     def url(self) -> str:

@@ -55,6 +55,8 @@ class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
     platform: str = "cuda"
     engine: str = ""
     engine_version: str = ""
+    extra_env: dict[str, str | None] = {}
+    """Variables that fixes of earlier deaths have set; a new start keeps them."""
     gpu_model: str = ""
     """As the plan names it; earlier boots on the same count for the next one's expected time."""
     values: dict[str, Any] = {}

@@ -116,6 +116,7 @@ def _draft(plan: LaunchPlan, name: str, created_at: float, forecast: dict[str, A
         engine=plan.engine,
         engine_version=plan.engine_version,
         gpu_model=plan.gpu_model,
+        extra_env=shown_env(plan.extra_env),
         values=plan.values,
         log=str(paths.logs_home().resolve() / f"{name}-{stamp}.log"),
         created_at=created_at,

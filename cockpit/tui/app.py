@@ -20,13 +20,13 @@ from cockpit.catalog.load import Entry
 from cockpit.errors import CockpitError
 from cockpit.launch.best import Candidate
 from cockpit.launch.plan import Facts
-from cockpit.launch.toggles import TOGGLES
 from cockpit.rig.types import Engine, Rig
 from cockpit.session import Session
+from cockpit.supervisor.again import chosen_of
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.tui.commands import EVERYWHERE, bindings, commands_for
+from cockpit.tui.fix_app import FixApp
 from cockpit.tui.flag_asker import FlagAsker
-from cockpit.tui.fleet_app import FleetApp
 from cockpit.tui.keymap import check_keymap
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.screens.card import CardScreen
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _SHEETS = ("base", "catalog", "card", "instance", "instances", "dialogs")
 
 
-class CockpitApp(FleetApp):
+class CockpitApp(FixApp):
     """One screen at a time; long work belongs to the app, so that it outlives the screen that asked for it."""
 
     TITLE = "cockpit"
@@ -162,19 +162,7 @@ class CockpitApp(FleetApp):
         except CockpitError as error:
             self.warn(error.title, error.fix)
             return
-        self.switch_screen(CardScreen(entry, chosen_before(record, entry)))
-
-    def show_instance(self, name: str, replace: bool = False) -> None:
-        """The instance's screen, on top of this one or instead of it."""
-        try:
-            screen = InstanceScreen(name, self.session.watch(name))
-        except CockpitError as error:
-            self.warn(error.title, error.fix)
-            return
-        if replace:
-            self.switch_screen(screen)
-        else:
-            self.push_screen(screen)
+        self.switch_screen(CardScreen(entry, chosen_of(record, entry.slug)))
 
     def action_show_instances(self) -> None:
         """The list of servers; it and an instance's screen take turns, so that going round does not pile them up."""
@@ -249,19 +237,6 @@ class CockpitApp(FleetApp):
     def bug(self) -> Exception | None:
         """The exception that ended the app."""
         return self._exception
-
-
-def chosen_before(record: InstanceRecord, entry: Entry) -> dict[str, Any]:
-    """The values of a record that differ from the slug's own; the port is chosen anew."""
-    chosen: dict[str, Any] = {}
-    for toggle in TOGGLES:
-        if toggle.id in ("port", "host") or toggle.id not in record.values:
-            continue
-        value = record.values[toggle.id]
-        value = tuple(value) if isinstance(value, list) else value
-        if value != toggle.default(entry.slug):
-            chosen[toggle.id] = value
-    return chosen
 
 
 def run_app(session: Session | None = None, demo_slug: str | None = None) -> int:

@@ -62,9 +62,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("instance.stop", "instance", "K", "stop", "stop", "Stop this server; asks first."),
     Command("instance.log", "instance", "L", "toggle_log", "full log", "Give the log the whole screen, and back."),
     Command("instance.copy", "instance", "y", "copy", "copy", "Copy the figures as text."),
-    Command(
-        "instance.restart", "instance", "S", "restart", "start again", "Open the card of a server that has died."
-    ),
+    Command("instance.restart", "instance", "S", "restart", "again", "Open the card of a server that has died."),
+    Command("instance.fix", "instance", "f", "fix", "fix", "Start a dead server again with what its diagnosis sets."),
     Command("instance.back", "instance", "escape", "back", "catalog", "Back to the catalog."),
     Command("instances.open", "instances", "enter", "open", "open", "Open the marked server.", footer=False),
     Command("instances.stop", "instances", "K", "stop", "stop", "Stop the marked server; asks first."),

@@ -41,6 +41,12 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
     was_ready: bool
     first_exception: str | None
     survivors: int = 0
+    explanation: str | None = None
+    """Why, as one or two sentences; None is not known."""
+    fix: str | None = None
+    """What f sets: ``--max-model-len 188416``; None when no new start helps by itself."""
+    advice: tuple[str, ...] = ()
+    """What else helps, in words."""
 
 
 def _stage_row(stage: BootStage, current: bool, now_seconds: float, dead: bool) -> Row:
@@ -104,12 +110,22 @@ def death_rows(seen: Death, width: int) -> list[Row]:
     if seen.survivors:
         what = "1 process" if seen.survivors == 1 else f"{seen.survivors} processes"
         rows.append([(" ⚠ ", "warn"), (f"{what} of it still run and hold memory: K ends them", "warn")])
+    if seen.explanation:
+        rows += _wrapped(seen.explanation, width, "bold", _EXCEPTION_LINES)
     if seen.first_exception:
-        text = _LIBRARY.sub("", seen.first_exception)
-        lines = textwrap.wrap(text, max(20, width - 4), max_lines=_EXCEPTION_LINES, placeholder=" …")
-        rows += [[("   ", ""), (line, "warn")] for line in lines]
+        lines = 2 if seen.explanation else _EXCEPTION_LINES
+        rows += _wrapped(_LIBRARY.sub("", seen.first_exception), width, "warn", lines)
+    if seen.fix:
+        rows.append([("   [f] ", "key"), (f"start again with {seen.fix}", "good")])
+    elif seen.advice:
+        rows += _wrapped(seen.advice[0], width, "good", 3)
     rows.append([("   The end of its log is below. S opens its card to start again.", "dim")])
     return rows
+
+
+def _wrapped(text: str, width: int, style: str, most: int) -> list[Row]:
+    lines = textwrap.wrap(text, max(20, width - 4), max_lines=most, placeholder=" …")
+    return [[("   ", ""), (line, style)] for line in lines]
 
 
 def log_panel_lines(lines: Iterable[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """What the fake ``vllm`` command of the screen's tests runs: the fake server with figures that move.
 
 Called as ``vllm serve MODEL --port N …``. A slug's ``env`` steers it: FAKE_VLLM holds further options of
-tests/fakes/fake_server.py, FAKE_LOG names a file whose bytes go to the log as they are.
+tests/fakes/fake_server.py, FAKE_LOG names a file whose bytes go to the log as they are, FAKE_FITS is the longest
+context with which it boots.
 """
 
 from __future__ import annotations
@@ -49,6 +50,22 @@ class Handler(fake_server.Handler):
             super().do_GET()
 
 
+def die_for_want_of_memory(length: int, fits: str) -> None:
+    """In the words of vLLM 0.32."""
+    fake_server.log("version 0.32.0")
+    fake_server.log("Starting to load model /models/fake...", "Worker")
+    time.sleep(0.3)
+    sys.stdout.write(
+        f"(EngineCore pid=7) ERROR 11-29 20:00:00 [core.py:1] ValueError: To serve at least one request with the "
+        f"model's max seq len ({length}), (0.50 GiB KV cache is needed, which is larger than the available KV cache "
+        f"memory (0.25 GiB). Based on the available memory, the estimated maximum model length is {fits}. Try "
+        "increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.\n"
+        "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. "
+        "Failed core proc(s): {'EngineCore': 1}\n"
+    )
+    sys.exit(1)
+
+
 def main() -> None:
     words = sys.argv[1:]
     if words[:1] != ["serve"]:
@@ -56,6 +73,9 @@ def main() -> None:
     if "FAKE_LOG" in os.environ:
         sys.stdout.buffer.write(Path(os.environ["FAKE_LOG"]).read_bytes())
         sys.stdout.flush()
+    length = int(words[words.index("--max-model-len") + 1])
+    if length > int(os.environ.get("FAKE_FITS", length)):
+        die_for_want_of_memory(length, os.environ["FAKE_FITS"])
     port = words[words.index("--port") + 1]
     sys.argv = ["fake_server", "--port", port, *os.environ.get("FAKE_VLLM", "").split()]
     fake_server.Handler = Handler

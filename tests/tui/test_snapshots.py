@@ -12,11 +12,13 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from textual.widgets import Button
 
+from cockpit.supervisor.again import Change
 from cockpit.supervisor.boot_pace import Pace
+from cockpit.supervisor.diagnose.files import diagnose_file
 from cockpit.supervisor.logfile import clean
 from cockpit.supervisor.silence import Silence
 from cockpit.tui.screens.catalog import CatalogScreen
-from cockpit.tui.screens.dialogs import HelpScreen
+from cockpit.tui.screens.dialogs import FixQuestion, HelpScreen
 from cockpit.tui.screens.instance import InstanceScreen, Seen
 from cockpit.watch import Observation
 
@@ -58,11 +60,14 @@ def with_log(seen: Observation, name: str, until_line: str = "") -> Observation:
 
 
 def dead_dual() -> Observation:
-    cause = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`."
+    """As its log says: one request did not fit, and its diagnosis knows what does."""
+    found = diagnose_file(str(BOOT_LOGS / "h200-0.26-nokv.log"))
+    cause = found.first_exception
     who = record("vllm/dual", 8010, ready=False, gpus=(0, 1), exit_code=1)
     who = msgspec.structs.replace(who, ended_at=who.created_at + 97.5)
     died = (*LOADED, ("kv_pool", 81.0, None, ""))
-    return with_log(observation(who, "dead", boot(*died, first_exception=cause)), "h200-0.26-nokv.log")
+    seen = observation(who, "dead", boot(*died, first_exception=cause))
+    return with_log(msgspec.structs.replace(seen, diagnosis=found), "h200-0.26-nokv.log")
 
 
 @at_both_sizes
@@ -184,6 +189,22 @@ async def test_instance_live_on_the_cpu(screen_text: SnapshotAssertion, size: tu
 @at_both_sizes
 async def test_instance_that_died(screen_text: SnapshotAssertion, size: tuple[int, int]) -> None:
     await instance_matches(dead_dual(), "✕ dead", screen_text, size)
+
+
+@at_both_sizes
+async def test_fix_of_a_dead_server(screen_text: SnapshotAssertion, size: tuple[int, int]) -> None:
+    seen = dead_dual()
+    changes = (
+        Change("--max-model-len 262144", "--max-model-len 188416"),
+        Change(None, "NCCL_P2P_DISABLE=1"),
+    )
+    async with opened(StillSession(rig_of(2), [seen]), size) as pilot:
+        await open_instance(pilot, seen)
+        await until_shown(pilot, "✕ dead", "[f] start again")
+        pilot.app.push_screen(FixQuestion("vllm-dual", "Start again with 188,416 tokens.", changes, []))
+        await until_shown(pilot, "+ NCCL_P2P_DISABLE=1")
+        await until(pilot, lambda: isinstance(pilot.app.focused, Button))
+        assert await settled(pilot) == screen_text
 
 
 @at_both_sizes

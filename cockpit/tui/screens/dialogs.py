@@ -8,10 +8,12 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from cockpit.launch.toggles import TOGGLES
+from cockpit.supervisor.again import Change
 from cockpit.supervisor.others import Other
 from cockpit.tui.commands import commands_for
 from cockpit.tui.content import Row, printable, rows_content
@@ -29,7 +31,7 @@ class Question(ModalScreen[str | None]):
     def __init__(self, title: str, body: str, answers: list[Answer]) -> None:
         super().__init__()
         self._title = title
-        self._body = body
+        self._body: str | Content = body
         self._answers = answers
 
     def compose(self) -> ComposeResult:
@@ -60,6 +62,19 @@ class Question(ModalScreen[str | None]):
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """A click, or Enter on the marked answer."""
         self.dismiss((event.button.id or "").removeprefix("answer-") or None)
+
+
+class FixQuestion(Question):
+    """What a fix changes of the command, old and new; the default starts it."""
+
+    def __init__(self, name: str, why: str, changes: tuple[Change, ...], findings: list[str]) -> None:
+        answers = [("start", "y", "start again"), ("leave", "n", "leave it")]
+        super().__init__(f"Start {name} again?", "", answers)
+        signs = [(sign, text) for change in changes for sign, text in (("-", change.before), ("+", change.after))]
+        rows: list[Row] = [[(why, "")], []]
+        rows += [[(f"{sign} {text}", "bad" if sign == "-" else "good")] for sign, text in signs if text is not None]
+        rows += [[(text, "warn")] for text in findings]
+        self._body = rows_content([*rows, [], [("The rest of the command stays as it was.", "dim")]])
 
 
 class TextQuestion(ModalScreen[str | None]):

@@ -13,6 +13,7 @@ from textual.worker import get_current_worker
 
 from cockpit import units
 from cockpit.errors import CockpitError
+from cockpit.supervisor.again import usable_fix
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.telemetry.history import History
 from cockpit.tui.catalog_rows import STATE_CELLS
@@ -149,7 +150,7 @@ class InstanceScreen(CockpitScreen):
         if seen.state == "dead":
             return [
                 *boot_rows(seen.boot, seen.boot_seconds, dead=True),
-                *death_rows(_death(seen), self.size.width),
+                *death_rows(self._death(seen), self.size.width),
             ]
         if seen.state == "starting" or not seen.was_ready:
             rows = boot_rows(seen.boot, seen.boot_seconds)
@@ -180,8 +181,22 @@ class InstanceScreen(CockpitScreen):
             row.append((f"  {self.step}", "warn"))
         self.query_one("#instance-title", Panel).show([fit(row, max(10, self.size.width))])
 
+    def _death(self, seen: Observation) -> Death:
+        diagnosis, fix = seen.diagnosis, usable_fix(seen.diagnosis)
+        return Death(
+            exit_code=seen.exit_code,
+            was_ready=seen.was_ready,
+            first_exception=seen.boot.first_exception,
+            survivors=seen.survivors,
+            explanation=diagnosis.explanation if diagnosis else None,
+            fix=self.cockpit.words_of_fix(seen.record, fix) if fix else None,
+            advice=tuple(one.text for one in diagnosis.fixes) if diagnosis else (),
+        )
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """``S`` is offered for a dead server only."""
+        """``S`` is offered for a dead server only, ``f`` for one that a new start can help."""
+        if action == "fix":
+            return self._last is not None and usable_fix(self._last.diagnosis) is not None
         if action == "restart":
             return self._last is not None and self._last.state == "dead"
         return super().check_action(action, parameters)
@@ -208,18 +223,15 @@ class InstanceScreen(CockpitScreen):
         if self._last is not None:
             self.cockpit.open_card_again(self._last.record)
 
+    def action_fix(self) -> None:
+        """Show what the diagnosis would change of the command; Enter starts it."""
+        fix = usable_fix(self._last.diagnosis) if self._last is not None else None
+        if self._last is not None and fix is not None:
+            self.cockpit.ask_fix(self._last.record, fix)
+
     def action_back(self) -> None:
         """To the catalog; the server goes on."""
         self.app.pop_screen()
-
-
-def _death(seen: Observation) -> Death:
-    return Death(
-        exit_code=seen.exit_code,
-        was_ready=seen.was_ready,
-        first_exception=seen.boot.first_exception,
-        survivors=seen.survivors,
-    )
 
 
 def _other_name(record: InstanceRecord) -> str:

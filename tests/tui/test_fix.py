@@ -1,0 +1,85 @@
+"""A dead server says why, and f starts it again with what helps, once its changed command was seen."""
+
+from __future__ import annotations
+
+import time
+
+from textual.widgets import Button
+
+from cockpit.session import Session
+from cockpit.supervisor import store
+from cockpit.tui.screens.instance import InstanceScreen
+
+from .helpers import Cockpit, lives, open_card, opened, shown, until, until_shown
+from .world import cpu_slug
+
+FITS = 1024
+WHY = "To serve at least one request"
+
+
+def too_long(name: str) -> None:
+    """A slug of 2,048 tokens for a server that boots with 1,024."""
+    file = cpu_slug(name)
+    file.write_text(file.read_text().replace("env: {", f"env: {{FAKE_FITS: '{FITS}', "))
+
+
+async def until_dead(pilot: Cockpit, name: str) -> None:
+    await open_card(pilot, name)
+    await pilot.press("S")
+    await until_shown(pilot, "✕ dead", WHY)
+
+
+async def test_f_shows_the_change_and_enter_starts_it(session: Session) -> None:
+    too_long("cpu/long")
+    async with opened(session) as pilot:
+        await until_dead(pilot, "cpu/long")
+        await until_shown(pilot, f"[f] start again with --max-model-len {FITS}", "f fix")
+        dead = store.find("cpu/long")
+        await pilot.press("f")
+        await until_shown(pilot, "Start cpu-long again?", "- --max-model-len 2048", f"+ --max-model-len {FITS}")
+        assert isinstance(pilot.app.focused, Button)
+        assert store.find("cpu/long") == dead, "nothing starts before it was seen"
+        await pilot.press("enter")
+        await until_shown(pilot, "● ready", "2,097,152")
+        assert isinstance(pilot.app.screen, InstanceScreen)
+        again = store.find("cpu/long")
+        assert lives(again) and again.values["max_model_len"] == FITS
+        assert again.port == dead.port and len(store.load_all()[0]) == 1
+
+
+async def test_escape_and_no_leave_it_dead(session: Session) -> None:
+    too_long("cpu/long")
+    async with opened(session) as pilot:
+        await until_dead(pilot, "cpu/long")
+        dead = store.find("cpu/long")
+        for key in ("escape", "n"):
+            await pilot.press("f")
+            await until_shown(pilot, "Start cpu-long again?")
+            await pilot.press(key)
+            await until(pilot, lambda: isinstance(pilot.app.screen, InstanceScreen))
+        assert store.find("cpu/long") == dead
+
+
+async def test_f_does_nothing_where_no_new_start_helps(session: Session) -> None:
+    cpu_slug("cpu/dies", options="--boot-seconds 30 --die-at 0.3 --exit-code 3")
+    async with opened(session) as pilot:
+        await open_card(pilot, "cpu/dies")
+        await pilot.press("S")
+        await until_shown(pilot, "✕ dead", "exit code 3")
+        if "[f] start again" not in shown(pilot):
+            await pilot.press("f")
+            await pilot.pause(0.3)
+            assert isinstance(pilot.app.screen, InstanceScreen)
+
+
+async def test_a_death_is_on_the_screen_within_two_seconds(session: Session) -> None:
+    cpu_slug("cpu/dies", options="--boot-seconds 30 --die-at 1.0")
+    async with opened(session) as pilot:
+        await open_card(pilot, "cpu/dies")
+        await pilot.press("S")
+        await until_shown(pilot, "✕ dead")
+        seen = time.time()
+        record = store.find("cpu/dies")
+        assert record.ended_at is not None
+        assert seen - record.ended_at < 1.5, "from the look that found it dead to the screen"
+        assert record.ended_at - record.created_at < 1.0 + 3.0, "it dies a second after its start"
