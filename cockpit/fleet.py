@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
@@ -11,6 +12,7 @@ from cockpit.supervisor import adopted, store
 from cockpit.supervisor.diagnose.files import diagnose_record, end_of
 from cockpit.supervisor.diagnose.types import Diagnosis
 from cockpit.supervisor.endpoint import answers_health, base_url, served_models
+from cockpit.supervisor.log_bounds import bound
 from cockpit.supervisor.others import Other, as_record, find_other, find_others, refuse_to_stop, still_there
 from cockpit.supervisor.process import is_alive
 from cockpit.supervisor.ready import probe, state_of
@@ -47,6 +49,8 @@ class Fleet:
                 probe(running)
                 self._started.pop(name, None)
         records, problems = store.load_all()
+        for record in records:
+            bound(Path(record.log))
         views = [InstanceView(record=record, state=state_of(record)) for record in records]
         return sorted(views, key=lambda view: view.record.created_at), problems
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections import deque
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cockpit.cli.options import verb
 from cockpit.cli.output import emit, say
+from cockpit.supervisor.log_bounds import bound
 from cockpit.supervisor.logfile import Tail, last_lines
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ def _follow(running: Running, count: int) -> int:
         say(line)
     while True:
         ended = running.poll() is not None
+        bound(Path(running.record.log))
         for line in tail.read():
             say(line)
         if ended and not tail.unread_bytes:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cockpit.redact import redact, secret_values
+from cockpit.supervisor.log_bounds import HEAD_BYTES, MARK
 
 MAX_LINE_CHARACTERS = 2000
 _MAX_LINE_BYTES = 1 << 16
@@ -69,7 +70,10 @@ class _Lines:
 
 
 class Tail:
-    """Follows one growing file from its beginning; a file that shrank or was replaced is read anew."""
+    """Follows one growing file from its beginning; a file that shrank or was replaced is read anew.
+
+    Of one that a cockpit has cut, the beginning that stayed is not read again.
+    """
 
     def __init__(self, path: str | Path, limit: int = MAX_LINE_CHARACTERS) -> None:
         self._path = Path(path)
@@ -88,7 +92,7 @@ class Tail:
         try:
             with self._path.open("rb") as handle:
                 status = os.fstat(handle.fileno())
-                self._notice((status.st_dev, status.st_ino), status.st_size)
+                self._notice(handle, (status.st_dev, status.st_ino), status.st_size)
                 handle.seek(self._offset)
                 data = handle.read(_MAX_READ_BYTES)
         except OSError:
@@ -111,12 +115,19 @@ class Tail:
         """The last line while it has no newline yet, e.g. a progress bar, cleaned."""
         return _text(self._lines.unfinished, self._limit, self._secrets)
 
-    def _notice(self, file_id: tuple[int, int], size: int) -> None:
-        if size < self._offset or (self._file_id is not None and file_id != self._file_id):
-            self._offset = 0
+    def _notice(self, handle: BinaryIO, file_id: tuple[int, int], size: int) -> None:
+        replaced = self._file_id is not None and file_id != self._file_id
+        if size < self._offset or replaced:
+            self._offset = 0 if replaced else _after_cut(handle)
             self._lines = _Lines()
         self._file_id = file_id
         self._size = size
+
+
+def _after_cut(handle: BinaryIO) -> int:
+    """Where the lines begin that came after a cut; 0 when nobody has cut the file."""
+    handle.seek(0)
+    return max(0, handle.read(HEAD_BYTES + _BLOCK_BYTES).rfind(MARK))
 
 
 def _text(line: bytes, limit: int, secrets: Collection[str]) -> str:

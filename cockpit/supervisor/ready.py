@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -17,6 +18,7 @@ from cockpit.supervisor.boot_state import BootState
 from cockpit.supervisor.diagnose.files import end_of
 from cockpit.supervisor.diagnose.types import Diagnosis
 from cockpit.supervisor.endpoint import answers_health, served_models
+from cockpit.supervisor.log_bounds import bound
 from cockpit.supervisor.logfile import Tail
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.shared_memory import segments_of
@@ -67,7 +69,7 @@ def probe(running: Running) -> Life:
         return "ready"
     if not serves(record):
         return "starting"
-    running.update(ready_at=time.time(), **_belongings(record))
+    running.note(ready_at=time.time(), **_belongings(record))
     with contextlib.suppress(CockpitError):  # a home that cannot be written to costs the lesson, not the server
         memory_history.learn(running.record)
     return "ready"
@@ -78,7 +80,7 @@ def note_descendants(running: Running) -> None:
     record = running.record
     found = _belongings(record)
     if found["descendants"] and found != {"descendants": record.descendants, "segments": record.segments}:
-        running.update(**found)
+        running.note(**found)
 
 
 def _belongings(record: InstanceRecord) -> dict[str, Any]:
@@ -178,6 +180,7 @@ class BootWatch:
             self._problem = error.sentence()
 
     def _read(self) -> list[str]:
+        bound(Path(self.running.record.log))
         lines = self._tail.read()
         now = time.time()
         self._log.feed(lines, now)

@@ -16,6 +16,7 @@ from cockpit.errors import CockpitError
 from cockpit.launch.render import shown_argv, shown_env
 from cockpit.launch.types import LaunchPlan
 from cockpit.supervisor import process, store
+from cockpit.supervisor.log_bounds import prune
 from cockpit.supervisor.record import InstanceRecord
 
 MARK = "COCKPIT_INSTANCE"
@@ -52,9 +53,20 @@ class Running:
         self.record = now or msgspec.structs.replace(self.record, **changes)
         return now is not None
 
+    def note(self, **changes: Any) -> None:
+        """The same for what is only observed: a disk that is full keeps it from nobody, it is found out again."""
+        try:
+            self.update(**changes)
+        except CockpitError:
+            self.record = msgspec.structs.replace(self.record, **changes)
+
     def note_death(self, code: int | None) -> None:
         """Keep the record as that of a dead server, with what is known of its end."""
-        self.record = store.mark_dead(self.record, code)
+        try:
+            self.record = store.mark_dead(self.record, code)
+        except CockpitError:
+            ended_at = self.record.ended_at or time.time()
+            self.record = msgspec.structs.replace(self.record, ended_at=ended_at, exit_code=code)
 
 
 def attach(record: InstanceRecord) -> Running:
@@ -66,7 +78,7 @@ def attach(record: InstanceRecord) -> Running:
     if record.process is None and record.ended_at is None:
         found = process.leader_writing_to(record.log)
         if found is not None:
-            running.update(process=found)
+            running.note(process=found)
     return running
 
 
@@ -77,6 +89,7 @@ def start(plan: LaunchPlan, name: str | None = None, forecast: dict[str, Any] | 
     the state folder cannot be written, the name is taken or the command cannot be executed; nothing is left then.
     """
     paths.ensure_private(paths.logs_home())
+    prune({record.log for record in store.load_all()[0]})
     created_at = time.time()
     record = store.reserve(lambda free: _draft(plan, free, created_at, forecast), plan.slug, name)
     try:

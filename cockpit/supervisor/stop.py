@@ -46,8 +46,8 @@ def stop(
     """Stop the server, wait until nothing of it is left, and remove its record; the log stays.
 
     ``on_event`` gets a sentence for each step. A dead server's surviving engines and workers are ended as well. When
-    something cannot be ended, the record stays and the result names it. Raises CockpitError only when the record
-    cannot be written.
+    something cannot be ended, the record stays and the result names it. A record that cannot be written is no reason
+    to fail; raises CockpitError when it cannot be removed.
     """
     running = target if isinstance(target, Running) else attach(target)
     return _Stop(running, on_event, grace_seconds).run()
@@ -79,7 +79,8 @@ class _Stop:
         """Do it."""
         began = time.monotonic()
         self._sweep.look()
-        self._running.update(stop_requested_at=time.time(), descendants=self._descendants())
+        # On a full disk the server is stopped all the same.
+        self._running.note(stop_requested_at=time.time(), descendants=self._descendants())
         root = self._running.record.process
         if root is not None and self._running.poll() is None:
             self._end_server(root)

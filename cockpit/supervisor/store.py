@@ -191,11 +191,18 @@ def update(record: InstanceRecord, **changes: Any) -> InstanceRecord | None:
 
 def remove(record: InstanceRecord) -> None:
     """Delete the record, unless a later instance took its name; one that is gone already is fine."""
-    with locked():
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(CockpitError):  # a full disk may have no room for the lock, and this makes room
+            stack.enter_context(locked())
         path = _file(record.name)
         now = _read(path)
         if isinstance(now, str) or now.created_at == record.created_at:
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink(missing_ok=True)
+            except NotADirectoryError:
+                return
+            except OSError as error:
+                raise _write_failure(error) from error
 
 
 def mark_dead(record: InstanceRecord, exit_code: int | None) -> InstanceRecord:

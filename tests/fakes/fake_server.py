@@ -127,8 +127,19 @@ def die(code: int) -> None:
     os._exit(code)
 
 
+def bound_server(port: int) -> ThreadingHTTPServer:
+    """The listener, or the end that vLLM comes to without one."""
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except OSError as error:
+        sys.stderr.write(f"(APIServer pid={os.getpid()}) OSError: [Errno {error.errno}] {error.strerror}\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("words", nargs="*", help="such as `serve MODEL`")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--boot-seconds", type=float, default=0.3)
     parser.add_argument("--die-at", type=float, help="seconds after the start at which the process ends")
@@ -172,7 +183,7 @@ def main() -> None:
     if args.no_listen:
         while True:
             time.sleep(60)
-    server = ThreadingHTTPServer(("127.0.0.1", args.port), Handler)
+    server = bound_server(args.port)
     log("Starting to load model /models/fake...", "Worker")
     log("Model loading took 0.25 GiB memory and 0.100000 seconds", "Worker")
     log("Available KV cache memory: 1.5 GiB", "Worker")
