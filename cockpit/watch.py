@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -15,11 +16,12 @@ from cockpit.supervisor.ready import BootWatch, state_of
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.silence import Silence
 from cockpit.supervisor.spawn import Running
+from cockpit.telemetry.fetch import metrics_url
 from cockpit.telemetry.frame import Frame, State
 from cockpit.telemetry.int8 import int8_of
 from cockpit.telemetry.iterations import IterationCounter
 from cockpit.telemetry.pool import LogPool
-from cockpit.telemetry.sampler import Sampler
+from cockpit.telemetry.sampler import WINDOW_SECONDS, Sampler
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +54,15 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Watch(Protocol):
-    """Follows one server; ``tick`` blocks for a moment and belongs into a worker thread."""
+    """Follows one server or tape; ``tick`` blocks for a moment and belongs into a worker thread."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether what it shows happens now."""
+
+    @property
+    def position(self) -> str:
+        """Where on a tape it is; empty when live."""
 
     def tick(self) -> Observation:
         """One look."""
@@ -65,12 +75,27 @@ _NO_BOOT = BootState(stages=(), current=None, facts=BootFacts(), ready=True, fir
 
 
 class ForeignWatch:
-    """A server that no cockpit started: its figures, and whether its process lives; it has no log and no boot."""
+    """A server that no cockpit started: its figures, and whether its process lives; it has no log and no boot.
 
-    def __init__(self, record: InstanceRecord) -> None:
+    ``url`` is where to ask when that is more than the record shows, e.g. with a user and password.
+    """
+
+    is_live = True
+    position = ""
+
+    def __init__(
+        self,
+        record: InstanceRecord,
+        url: str | None = None,
+        api_key: str | None = None,
+        window_seconds: float = WINDOW_SECONDS,
+    ) -> None:
         self._record = record
         self._sampler = Sampler(
-            record.url,
+            record.url if url is None else url,
+            api_key,
+            window_seconds,
+            read_host=record.process is not None,
             pids=(lambda: [who.pid for who in members_of(record)]) if record.process else None,
             gpu_indices=record.gpus or None,
             read_gpus=record.process is not None,
@@ -95,8 +120,43 @@ class ForeignWatch:
         self._sampler.close()
 
 
+def watch_url(url: str, api_key: str | None = None, window_seconds: float = WINDOW_SECONDS) -> ForeignWatch:
+    """Follow any vLLM by its URL; what is not to be had from outside stays unknown: processes, GPUs, log.
+
+    Raises CockpitError on a URL or key that cannot be used.
+    """
+    metrics_url(url)
+    return ForeignWatch(_record_of(url), url, api_key, window_seconds)
+
+
+def _record_of(url: str) -> InstanceRecord:
+    """A server that no cockpit started, in the shape of a record; it is never written to disk."""
+    parts = urlsplit(url)
+    host, now = parts.hostname or "", time.time()
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return InstanceRecord(
+        name=f"{host}:{port}",
+        slug=f"{host}:{port}",
+        model="",
+        served_model_name="",
+        argv=(),
+        env={},
+        cwd="",
+        host=host,
+        port=port,
+        # A user and password in a URL are no part of what is shown or recorded.
+        url=f"{parts.scheme}://{host}:{port}{parts.path}",
+        log="",
+        created_at=now,
+        ready_at=now,
+    )
+
+
 class InstanceWatch:
     """Follows one instance."""
+
+    is_live = True
+    position = ""
 
     def __init__(self, running: Running) -> None:
         self._running = running

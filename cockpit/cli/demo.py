@@ -83,7 +83,7 @@ def _headless(session: Session, as_json: bool) -> int:
 def _figures(session: Session, running: Running, as_json: bool) -> dict[str, object]:
     """Ten seconds of figures, one line a second, and the last frame whole. Raises FailedError when none moved."""
     from cockpit import units
-    from cockpit.cli.top import figure_lines
+    from cockpit.cli.figures_text import figure_lines
     from cockpit.telemetry.sampler import frame_to_json
 
     out = tell if as_json else say

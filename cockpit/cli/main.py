@@ -19,7 +19,7 @@ from cockpit.redact import redact, secret_values
 
 VERBS = (
     *("slugs", "best", "inspect", "kv", "doctor", "check", "plan"),
-    *("serve", "ps", "top", "logs", "diagnose", "stop", "adopt"),
+    *("serve", "ps", "top", "replay", "logs", "diagnose", "stop", "adopt"),
     *("engines", "demo"),
 )
 """Modules of this package; each has add(subparsers), which names its run function."""

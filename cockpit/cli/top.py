@@ -1,47 +1,66 @@
-"""`cockpit top NAME`: live figures as text or JSON, of an instance or of any vLLM URL."""
+"""`cockpit top NAME`: live figures as text or JSON, of an instance or of any vLLM URL, or of several at once."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cockpit import units
+from cockpit.cli.figures_text import figure_lines, say_block
 from cockpit.cli.options import verb
-from cockpit.cli.output import emit, say
+from cockpit.cli.output import emit, say, tell
+from cockpit.errors import CockpitError, FailedError
 
 if TYPE_CHECKING:
     from cockpit.supervisor.against import Against
     from cockpit.supervisor.others import Other
     from cockpit.telemetry.frame import Frame
+    from cockpit.watch import Observation, Watch
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the verb."""
     parser = verb(verbs, "top", "show live figures", run)
     parser.add_argument("name", nargs="?", metavar="NAME", help="the instance, or its slug")
-    parser.add_argument("--url", help="a vLLM server that is not an instance, e.g. http://127.0.0.1:8000")
+    parser.add_argument(
+        "--url",
+        action="append",
+        default=[],
+        help="a vLLM server that is not an instance, e.g. http://127.0.0.1:8000; several make a table",
+    )
     parser.add_argument("--once", action="store_true", help="measure one window and end")
     parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="the window, 10 unless given")
+    parser.add_argument("--for", dest="limit", type=float, metavar="S", help="end after so many seconds")
+    parser.add_argument("--record", metavar="FILE", help="write what is seen to a tape for `cockpit replay`")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print figures; --json implies --once. Exit 1 when the server does not answer."""
-    from cockpit.errors import CockpitError
-
-    if (arguments.name is None) == (arguments.url is None):
+    """Print figures; --json implies --once. Exit 1 when a server does not answer."""
+    if (arguments.name is None) == (not arguments.url):
         raise CockpitError("top needs one server", fix="Give the NAME of an instance (`cockpit ps`) or a --url.")
     if not 0.1 <= arguments.seconds <= 3600:
         raise CockpitError("--seconds is out of range", fix="Use 0.1 to 3600.")
-    if arguments.once or arguments.json:
-        return _once(arguments)
-    return _live(arguments)
+    if arguments.limit is not None and not 0 < arguments.limit <= 36_000:
+        raise CockpitError("--for is out of range", fix="Use seconds up to 36000, which are ten hours.")
+    once = arguments.once or arguments.json
+    if once and (arguments.record or arguments.limit):
+        raise CockpitError("--record and --for need more than one look", fix="Leave --once and --json out.")
+    if len(arguments.url) > 1:
+        from cockpit.cli import fleet
+
+        if arguments.record:
+            raise CockpitError("a tape holds one server", fix="Give one --url.")
+        return fleet.once(arguments) if once else fleet.live(arguments)
+    return _once(arguments) if once else _live(arguments)
 
 
 def _once(arguments: argparse.Namespace) -> int:
     from cockpit.telemetry.sampler import frame_to_json
 
-    frame = measure(arguments.name, arguments.url, arguments.seconds)
+    frame = measure(arguments.name, arguments.url[0] if arguments.url else None, arguments.seconds)
     compared = None if arguments.name is None else _compared(arguments.name, frame)
     if arguments.json:
         emit({**frame_to_json(frame), "forecast": compared})
@@ -57,7 +76,10 @@ def _compared(name: str, frame: Frame) -> Against | None:
     from cockpit.supervisor.against import against
     from cockpit.supervisor.memory_history import facts_of
 
-    record = Session().running(name).record
+    session = Session()
+    if session.other(name) is not None:
+        return None
+    record = session.running(name).record
     return against(record, facts_of(record), frame.kv.capacity_tokens)
 
 
@@ -77,7 +99,7 @@ def forecast_lines(compared: Against | None) -> list[str]:
 
 def measure(name: str | None, url: str | None, seconds: float) -> Frame:
     """One frame over a window. Raises FailedError when the server does not answer."""
-    from cockpit.errors import FailedError
+    from cockpit.api_key import find_api_key
     from cockpit.session import Session
     from cockpit.supervisor.boot import boot_of
     from cockpit.supervisor.process import members_of
@@ -86,7 +108,8 @@ def measure(name: str | None, url: str | None, seconds: float) -> Frame:
     from cockpit.telemetry.sampler import sample_window
 
     if url is not None:
-        return sample_window(url, seconds, read_gpus=False, state="foreign")
+        key = find_api_key(os.environ)
+        return sample_window(url, seconds, api_key=key, read_gpus=False, read_host=False, state="foreign")
     session = Session()
     other = session.other(name or "")
     if other is not None:
@@ -106,12 +129,12 @@ def measure(name: str | None, url: str | None, seconds: float) -> Frame:
         pids=lambda: [who.pid for who in members_of(record)],
         gpu_indices=record.gpus or None,
         int8=lambda: int8,
+        expects_draft=bool(record.values.get("speculative_tokens")),
     )
 
 
 def _measure_other(other: Other, seconds: float) -> Frame:
     """One frame of a server that no cockpit started."""
-    from cockpit.errors import FailedError
     from cockpit.supervisor.others import as_record
     from cockpit.supervisor.process import members_of
     from cockpit.telemetry.sampler import sample_window
@@ -129,76 +152,50 @@ def _measure_other(other: Other, seconds: float) -> Frame:
     )
 
 
-def _live(arguments: argparse.Namespace) -> int:
-    """A block of figures a second until Ctrl-C or the end of the server."""
+def _follower(arguments: argparse.Namespace) -> Watch:
     from cockpit.session import Session
-    from cockpit.supervisor.against import against
-    from cockpit.telemetry.sampler import Sampler
+    from cockpit.watch import watch_url
 
-    if arguments.url is not None:
-        sampler = Sampler(arguments.url, window_seconds=arguments.seconds, read_gpus=False)
-        try:
-            while True:
-                _print_block(sampler.tick(time.time(), "foreign"))
-                time.sleep(1.0)
-        finally:
-            sampler.close()
-    watch = Session().watch(arguments.name)
+    if arguments.url:
+        from cockpit.api_key import find_api_key
+
+        return watch_url(arguments.url[0], find_api_key(os.environ), arguments.seconds)
+    return Session().watch(arguments.name)
+
+
+def _live(arguments: argparse.Namespace) -> int:
+    """A block of figures a second until Ctrl-C, --for, or the end of the server; a tape beside it when wanted."""
+    from cockpit.tape import TapeWriter
+
+    watch = _follower(arguments)
+    tape = TapeWriter(Path(arguments.record)) if arguments.record else None
+    until = None if arguments.limit is None else time.monotonic() + arguments.limit
     try:
-        while True:
+        while until is None or time.monotonic() < until:
+            began = time.monotonic()
             seen = watch.tick()
-            if seen.state == "starting":
-                say(f"starting: {seen.boot.current or 'environment'} {seen.boot_seconds:.0f} s")
-            else:
-                _print_block(seen.frame)
-                for line in forecast_lines(against(seen.record, seen.boot.facts, seen.frame.kv.capacity_tokens)):
-                    say(line)
+            _say(seen)
+            if tape is not None and not tape.add(seen):
+                tell(f"{arguments.record} is full after {tape.count:,} looks")
+                break
             if seen.state == "dead":
                 say(f"{seen.record.name} is dead.")
                 return 1
-            time.sleep(1.0)
+            time.sleep(max(0.0, began + 1.0 - time.monotonic()))
+        return 0
     finally:
         watch.close()
+        if tape is not None:
+            tape.close()
+            tell(f"{tape.count:,} looks are in {arguments.record}; `cockpit replay {arguments.record}` shows them")
 
 
-def _print_block(frame: Frame) -> None:
-    say(time.strftime("── %H:%M:%S ", time.localtime(frame.at)) + f"{frame.state} " + "─" * 40)
-    for line in figure_lines(frame):
-        say(line)
+def _say(seen: Observation) -> None:
+    from cockpit.supervisor.against import against
 
-
-def figure_lines(frame: Frame) -> list[str]:
-    """The figures of one frame as lines of text."""
-    from cockpit.telemetry import text
-
-    rates, requests, latency, prefix = frame.throughput, frame.requests, frame.latency, frame.prefix_cache
-    lines = [
-        f"prefill   {text.prefill_speed(rates)} tok/s {text.prefill_kind(rates)}, "
-        f"{units.rate(rates.cached_prefill_tokens_per_second)} cached",
-        f"decode    {units.rate(rates.decode_tokens_per_second)} tok/s, "
-        f"{units.rate(rates.decode_tokens_per_second_per_request)} a stream",
-        f"KV pool   {units.percent(frame.kv.used_fraction, 1)}  {text.pool_amount(frame.kv)}",
-        f"requests  {units.tokens(requests.running)} running, {units.tokens(requests.waiting)} waiting",
-        f"latency   TTFT {text.latency(latency.ttft_seconds)}, "
-        + text.between_tokens(latency.inter_token_seconds, frame.speculative),
-        f"prefix    {text.prefix_hits(prefix)}, {units.percent(prefix.hit_fraction_lifetime)} all time",
-    ]
-    if frame.speculative is not None:
-        lines.append(f"draft     {text.draft(frame.speculative)}")
-    if frame.int8.requested:
-        lines.append(f"int8      {text.int8(frame.int8)}")
-    for gpu in frame.gpus:
-        at_most = "at most " if gpu.share_basis == "exclusion" else ""
-        lines.append(
-            f"GPU{gpu.index}      {units.gib(gpu.used_bytes)} of {units.gib(gpu.total_bytes)} GiB, "
-            f"this {at_most}{units.gib(gpu.instance_bytes)}, {units.percent(gpu.utilization_fraction)}"
-            + (f", held down: {', '.join(gpu.throttle)}" if gpu.throttle else "")
-        )
-    if frame.gpu_problem:
-        lines.append(f"GPU       {frame.gpu_problem}")
-    if frame.host is not None and not frame.gpus:
-        lines.append(
-            f"host      {units.gib(frame.host.memory_used_bytes)} of {units.gib(frame.host.memory_total_bytes)} GiB, "
-            f"this {units.gib(frame.host.instance_bytes)}"
-        )
-    return [*lines, *(f"note      {note}" for note in frame.notes)]
+    if seen.state == "starting":
+        say(f"starting: {seen.boot.current or 'environment'} {seen.boot_seconds:.0f} s")
+    else:
+        say_block(seen.frame)
+        for line in forecast_lines(against(seen.record, seen.boot.facts, seen.frame.kv.capacity_tokens)):
+            say(line)

@@ -30,6 +30,7 @@ class FetchProblem(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     reason: str
     """A clause of the cockpit's own words, e.g. ``the connection was refused``; nothing the server sent is in it."""
+    asks_for_key: bool = False
 
 
 def metrics_url(url: str) -> str:
@@ -79,7 +80,7 @@ def fetch(
             body = _body(response)
             arrived = clock()
     except _UnusableAnswerError as error:
-        return FetchProblem(at=now, reason=error.reason)
+        return FetchProblem(at=now, reason=error.reason, asks_for_key=error.asks_for_key)
     except httpx.TimeoutException:
         return FetchProblem(at=now, reason=f"no answer within {STEP_TIMEOUT_SECONDS:g} s")
     except httpx.ConnectError:
@@ -94,15 +95,18 @@ def fetch(
 class _UnusableAnswerError(Exception):
     """An answer that came and gives no figures."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, asks_for_key: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.asks_for_key = asks_for_key
 
 
 def _body(response: httpx.Response) -> bytes:
     """The whole body, bounded in bytes and in time; raises _UnusableAnswerError."""
     if response.status_code in {401, 403}:
-        raise _UnusableAnswerError(f"the server refused the key (HTTP {response.status_code})")
+        raise _UnusableAnswerError(
+            f"the server asks for another key (HTTP {response.status_code})", asks_for_key=True
+        )
     if response.status_code != 200:
         raise _UnusableAnswerError(f"the server answered HTTP {response.status_code}")
     if response.headers.get("content-encoding", "identity") != "identity":

@@ -19,6 +19,7 @@ from cockpit.telemetry.host import HostReader
 from cockpit.telemetry.notes import Figures
 from cockpit.telemetry.pool import LogPool
 from cockpit.telemetry.rates import Window, extend
+from cockpit.telemetry.scrape import Scrape
 from cockpit.telemetry.sources import sources_of
 
 if TYPE_CHECKING:
@@ -53,11 +54,13 @@ class Sampler:
         context_tokens: Callable[[], float | None] = lambda: None,
         expects_draft: bool = False,
         read_gpus: bool = True,
+        read_host: bool = True,
         gpu_reader: GpuReader | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = metrics_url(url)
         self._api_key = api_key
+        self._key_is_sent = False
         self._window_seconds = window_seconds
         self._pids = pids
         self._int8 = int8
@@ -65,7 +68,7 @@ class Sampler:
         self._context_tokens = context_tokens
         self._expects_draft = expects_draft
         self._gpus = GpuPoller(gpu_reader or GpuReader(gpu_indices), clock) if read_gpus else None
-        self._host = HostReader(clock)
+        self._host = HostReader(clock) if read_host else None
         self._clock = clock
         self._client: httpx.Client | None = None
         self._window = Window()
@@ -123,7 +126,7 @@ class Sampler:
             gpus=gpus.sample.gpus,
             gpu_problem=gpus.sample.problem,
             gpu_age_seconds=gpus.age_seconds,
-            host=self._host.read(pids),
+            host=None if self._host is None else self._host.read(pids),
             sources=sources_of(shown, age),
             notes=self._notes(shown, age),
         )
@@ -134,9 +137,7 @@ class Sampler:
 
     def _scrape(self, now: float) -> None:
         """Fetch once and extend the window, or remember why that failed."""
-        if self._client is None:
-            self._client = open_client(self._api_key)
-        answer = fetch(self._client, self._url, now, self._clock)
+        answer = self._fetch(now)
         if isinstance(answer, FetchProblem):
             self._problem = answer.reason
             return
@@ -144,6 +145,17 @@ class Sampler:
         log = self._log_pool()
         answer = msgspec.structs.replace(answer, context_tokens=self._context_tokens())
         self._window = extend(self._window, answer, self._window_seconds, None if log is None else log.tokens)
+
+    def _fetch(self, now: float) -> Scrape | FetchProblem:
+        """Ask without the key, as vLLM leaves /metrics open; one that asks for it (a proxy, say) gets it."""
+        if self._client is None:
+            self._client = open_client()
+        answer = fetch(self._client, self._url, now, self._clock)
+        if isinstance(answer, FetchProblem) and answer.asks_for_key and self._api_key and not self._key_is_sent:
+            self._client.close()
+            self._client, self._key_is_sent = open_client(self._api_key), True
+            return fetch(self._client, self._url, now, self._clock)
+        return answer
 
     def _figures(self, age: float | None) -> Figures:
         """Figures of the window; all unknown once they are too old to mean anything."""

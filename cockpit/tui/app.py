@@ -39,6 +39,7 @@ from cockpit.tui.workers import run_in_thread
 
 if TYPE_CHECKING:
     from cockpit.bench.load import Load
+    from cockpit.tape import Replay
 
 _SHEETS = ("base", "catalog", "card", "instance", "instances", "dialogs")
 
@@ -60,10 +61,17 @@ class CockpitApp(FixApp):
     judged: reactive[dict[str, Candidate]] = reactive({})
     """By slug: whether it fits this rig; computed after the first frame, again when the facts are read again."""
 
-    def __init__(self, session: Session | None = None, demo_slug: str | None = None, show_clock: bool = True) -> None:
+    def __init__(
+        self,
+        session: Session | None = None,
+        demo_slug: str | None = None,
+        show_clock: bool = True,
+        replay: Replay | None = None,
+    ) -> None:
         super().__init__(session)
         self.show_clock = show_clock
         self._demo_slug = demo_slug
+        self._replay = replay
         self._load: Load | None = None
         self._load_name = ""
         self.flags = FlagAsker()
@@ -90,6 +98,8 @@ class CockpitApp(FixApp):
         self._catch_signals()
         self.gather_facts()
         self.look_at_servers()
+        if self._replay is not None:
+            self.push_screen(InstanceScreen(self._replay.name, self._replay))
         if self._demo_slug is not None:
             run_in_thread(self, self._start_demo, "demo", self.warn)
 
@@ -239,9 +249,9 @@ class CockpitApp(FixApp):
         return self._exception
 
 
-def run_app(session: Session | None = None, demo_slug: str | None = None) -> int:
+def run_app(session: Session | None = None, demo_slug: str | None = None, replay: Replay | None = None) -> int:
     """Open the screen and return the exit code; raises the bug that ended it, if one did."""
-    app = CockpitApp(session, demo_slug)
+    app = CockpitApp(session, demo_slug, replay=replay)
     app.run()
     if app.bug is not None:
         raise app.bug

@@ -205,6 +205,8 @@ class TruthServer:
         self._change_at: float | None = None
         self.engines: int | None = None
         """Only so many engines are left; None is all."""
+        self.key: str | None = None
+        """The key that /metrics asks for, as a proxy may; None asks for none."""
         self.requests_seen: list[dict[str, str]] = []
         """Headers of each request, by lower-case name."""
         self._began = clock()
@@ -272,7 +274,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         path = self.path.partition("?")[0]
-        if path == "/metrics":
+        wanted = self.truth.key
+        if path == "/metrics" and wanted is not None and self.headers["Authorization"] != f"Bearer {wanted}":
+            self._send(b"no\n", status=401)
+        elif path == "/metrics":
             self._metrics()
         elif path == "/health":
             self._send(b"")

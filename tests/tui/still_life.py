@@ -132,6 +132,9 @@ class StillSession(Session):
 class StillWatch:
     """The same observation at every tick, its log lines once."""
 
+    is_live = True
+    position = ""
+
     def __init__(self, seen: Observation) -> None:
         self._seen = seen
 

@@ -29,6 +29,7 @@ from cockpit.watch import Observation, Watch
 
 _MAX_LOG_LINES = 2000
 _BOOT_TICK_SECONDS = 0.5
+_SERVING = ("ready", "foreign")
 
 
 class Seen(Message):
@@ -97,7 +98,7 @@ class InstanceScreen(CockpitScreen):
             seen = self._watch.tick()
             self._was_ready = seen.state == "ready"
             self.post_message(Seen(seen))
-            return self.cockpit.session.is_on_record(self.instance_name)
+            return not self._watch.is_live or self.cockpit.session.is_on_record(self.instance_name)
         except CockpitError as error:
             if error.title != self._told:
                 self._told = error.title
@@ -111,7 +112,7 @@ class InstanceScreen(CockpitScreen):
         self._last = seen
         if changed:
             self.refresh_bindings()
-        if seen.state == "ready":
+        if seen.state in _SERVING:
             self._history.push(seen.frame)
         if seen.problem:
             self.cockpit.warn(seen.problem, "")
@@ -143,7 +144,7 @@ class InstanceScreen(CockpitScreen):
             rows = [fit(row, max(10, self.size.width)) for row in self.panel_rows(self._last)]
             panel = self.query_one("#panel", Panel)
             panel.show(rows)
-            panel.set_class(self._last.state == "ready" and is_stale(self._last.frame), "-stale")
+            panel.set_class(self._last.state in _SERVING and is_stale(self._last.frame), "-stale")
 
     def panel_rows(self, seen: Observation) -> list[Row]:
         """Boot stages, death, or live figures."""
@@ -175,8 +176,11 @@ class InstanceScreen(CockpitScreen):
         ]
         if seen.state == "ready":
             usual = "" if seen.pace is None else f" (expected {units.duration(seen.pace.expected_seconds)})"
-            up, boot = units.duration(time.time() - since), units.duration(seen.boot_seconds)
+            now = time.time() if self._watch.is_live else seen.frame.at
+            up, boot = units.duration(now - since), units.duration(seen.boot_seconds)
             row.append((f" up {up} · boot {boot}{usual}", "dim"))
+        if self._watch.position:
+            row.insert(0, (f" {self._watch.position} ", "reverse"))
         if self.step:
             row.append((f"  {self.step}", "warn"))
         self.query_one("#instance-title", Panel).show([fit(row, max(10, self.size.width))])
@@ -194,7 +198,9 @@ class InstanceScreen(CockpitScreen):
         )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """``S`` is offered for a dead server only, ``f`` for one that a new start can help."""
+        """``S`` is offered for a dead server only, ``f`` for one that a new start can help; a tape has no server."""
+        if action in ("restart", "stop", "fix") and not self._watch.is_live:
+            return False
         if action == "fix":
             return self._last is not None and usable_fix(self._last.diagnosis) is not None
         if action == "restart":

@@ -234,3 +234,19 @@ def test_importing_the_sampler_loads_neither_http_nor_nvml_nor_a_screen():
 'prometheus_client'} & set(sys.modules)))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+def test_a_key_is_sent_only_to_a_server_that_asks_for_one(truth, ticking):
+    open_one, closed_one = truth("steady"), truth("steady")
+    closed_one.key = "k-1"
+    for server in (open_one, closed_one):
+        assert not ticking(server, api_key="k-1").tick().stale
+    assert all("authorization" not in headers for headers in open_one.requests_seen)
+    assert [headers.get("authorization") for headers in closed_one.requests_seen] == [None, "Bearer k-1"]
+
+
+@pytest.mark.parametrize("key", [None, "wrong"])
+def test_a_server_that_asks_for_another_key_is_a_sentence(truth, ticking, key):
+    server = truth("steady")
+    server.key = "k-1"
+    assert "asks for another key" in ticking(server, api_key=key).tick().notes[0]

@@ -1,0 +1,138 @@
+"""Several servers as one table, a row each: they are asked at the same time, and one that is slow holds up none."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cockpit import units
+from cockpit.cli.output import emit, say, table
+from cockpit.errors import CockpitError, FailedError
+
+if TYPE_CHECKING:
+    from cockpit.telemetry.frame import Frame
+    from cockpit.watch import Watch
+
+MAX_SERVERS = 64
+_HEADERS = ("server", "prefill", "cached", "decode", "a stream", "run", "wait", "KV", "TTFT p95", "hits", "draft", "")
+_RIGHT = tuple(range(1, len(_HEADERS) - 1))
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """One row: figures, or why there are none."""
+
+    url: str
+    frame: Frame | None = None
+    error: str | None = None
+
+
+def once(arguments: argparse.Namespace) -> int:
+    """One window of all; exit 1 when any of them gives no figures."""
+    servers = measure_all(_urls(arguments), arguments.seconds)
+    if arguments.json:
+        emit([_plain(server) for server in servers])
+    else:
+        _say_table(servers)
+    return 1 if any(server.frame is None for server in servers) else 0
+
+
+def live(arguments: argparse.Namespace) -> int:
+    """A table a second until Ctrl-C or --for."""
+    from cockpit.api_key import find_api_key
+    from cockpit.watch import watch_url
+
+    key = find_api_key(os.environ)
+    watches = {url: watch_url(url, key, arguments.seconds) for url in _urls(arguments)}
+    until = None if arguments.limit is None else time.monotonic() + arguments.limit
+    try:
+        with ThreadPoolExecutor(len(watches)) as pool:
+            while until is None or time.monotonic() < until:
+                began = time.monotonic()
+                say(time.strftime("── %H:%M:%S ", time.localtime()) + "─" * 60)
+                _say_table(list(pool.map(_look, watches.items())))
+                time.sleep(max(0.0, began + 1.0 - time.monotonic()))
+    finally:
+        for watch in watches.values():
+            watch.close()
+    return 0
+
+
+def measure_all(urls: list[str], seconds: float) -> list[Server]:
+    """One window of each, at the same time."""
+    from cockpit.api_key import find_api_key
+    from cockpit.telemetry.sampler import sample_window
+
+    key = find_api_key(os.environ)
+
+    def measure(url: str) -> Server:
+        try:
+            frame = sample_window(url, seconds, api_key=key, read_gpus=False, read_host=False, state="foreign")
+        except FailedError as error:
+            return Server(url=url, error=error.detail or error.title)
+        return Server(url=url, frame=frame)
+
+    with ThreadPoolExecutor(len(urls)) as pool:
+        return list(pool.map(measure, urls))
+
+
+def _urls(arguments: argparse.Namespace) -> list[str]:
+    """The URLs, checked before anything is asked; one given twice counts once."""
+    from cockpit.telemetry.fetch import metrics_url
+
+    urls = list(dict.fromkeys(arguments.url))
+    if len(urls) > MAX_SERVERS:
+        raise CockpitError(f"{len(urls)} servers are too many", fix=f"Give at most {MAX_SERVERS}.")
+    for url in urls:
+        metrics_url(url)
+    return urls
+
+
+def _look(item: tuple[str, Watch]) -> Server:
+    url, watch = item
+    frame = watch.tick().frame
+    if frame.engines is None:
+        return Server(url=url, error=frame.notes[0] if frame.notes else None)
+    return Server(url=url, frame=frame)
+
+
+def _plain(server: Server) -> dict[str, Any]:
+    from cockpit.telemetry.sampler import frame_to_json
+
+    frame = {} if server.frame is None else frame_to_json(server.frame)
+    return {"url": server.url, "error": server.error, **frame}
+
+
+def _say_table(servers: list[Server]) -> None:
+    table(_HEADERS, [row_of(server) for server in servers], _RIGHT)
+
+
+def row_of(server: Server) -> tuple[str, ...]:
+    """The cells of one server."""
+    from cockpit.telemetry import text
+
+    name = server.url.split("://")[-1].rpartition("@")[2]
+    frame = server.frame
+    if frame is None:
+        return (name, *[units.UNKNOWN] * (len(_HEADERS) - 2), server.error or "no figures yet")
+    speed, requests, ttft = frame.throughput, frame.requests, frame.latency.ttft_seconds
+    draft = frame.speculative
+    accepted = None if draft is None else draft.acceptance_length
+    return (
+        name,
+        text.prefill_speed(speed),
+        units.rate(speed.cached_prefill_tokens_per_second),
+        units.rate(speed.decode_tokens_per_second),
+        units.rate(speed.decode_tokens_per_second_per_request),
+        units.tokens(requests.running),
+        units.tokens(requests.waiting),
+        units.percent(frame.kv.used_fraction, 1),
+        f"{'> ' if ttft.p95_is_lower_bound else ''}{units.seconds(ttft.p95)}",
+        units.percent(frame.prefix_cache.hit_fraction_window),
+        units.UNKNOWN if accepted is None else f"{accepted:.2f}",
+        f"{frame.age_seconds or 0:.0f} s old" if frame.stale else "",
+    )

@@ -1,0 +1,84 @@
+"""`cockpit top` with a tape, and with several servers at once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fakes"))
+
+from truth_server import TruthServer
+
+
+def cockpit(*words: str, **options: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "cockpit", *words]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+
+
+def test_what_top_records_replay_shows(tmp_path: Path) -> None:
+    tape = tmp_path / "a.tape"
+    with TruthServer("mtp") as server:
+        top = cockpit("top", "--url", server.url, "--record", str(tape), "--for", "3.5")
+    assert top.returncode == 0, top.stderr
+    assert "4 looks are in" in top.stderr
+    frames = json.loads(cockpit("replay", str(tape), "--json").stdout)["frames"]
+    assert len(frames) == 4
+    assert frames[-1]["throughput"]["decode_tokens_per_second"] == pytest.approx(260, rel=0.05)
+    assert frames[-1]["state"] == "foreign"
+    shown = cockpit("replay", str(tape), "--speed", "100")
+    assert shown.returncode == 0
+    assert shown.stdout.count("decode ") == 4 and "2.60 tokens a step" in shown.stdout
+    again = cockpit("top", "--url", "http://127.0.0.1:9", "--record", str(tape))
+    assert again.returncode == 2 and "exists" in again.stderr
+
+
+def test_a_user_and_password_of_a_url_are_not_recorded(tmp_path: Path) -> None:
+    tape = tmp_path / "a.tape"
+    with TruthServer("steady") as server:
+        address = server.url.replace("http://", "http://user:hunter2@")
+        assert cockpit("top", "--url", address, "--record", str(tape), "--for", "0.5").returncode == 0
+    import gzip
+
+    assert b"hunter2" not in gzip.decompress(tape.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("top", "--url", "http://h", "--record", "x", "--once"), "--record and --for need more than one look"),
+        (("top", "--url", "http://h", "--url", "http://i", "--record", "x"), "a tape holds one server"),
+        (("top", "--url", "http://h", "--for", "0"), "--for is out of range"),
+        (("top", "--url", "h", "--url", "http://i", "--once"), "not a server's URL"),
+        (("replay", "nothing-there"), "cannot be read"),
+        (("replay", "x", "--speed", "nan"), "--speed is out of range"),
+    ],
+)
+def test_wrong_use_is_one_sentence(words: tuple[str, ...], said: str) -> None:
+    answer = cockpit(*words)
+    assert answer.returncode == 2
+    assert said in answer.stderr and answer.stderr.count("\n") == 1
+
+
+def test_several_servers_are_a_table_and_one_that_is_gone_is_a_row_of_it() -> None:
+    with TruthServer("steady") as one, TruthServer("dp2") as two, TruthServer("steady") as gone:
+        urls = [word for url in (one.url, two.url, gone.url) for word in ("--url", url)]
+        gone.close()
+        answer = cockpit("top", *urls, "--seconds", "3", "--json")
+        text = cockpit("top", *urls, "--seconds", "1", "--once")
+        live = cockpit("top", *urls, "--for", "2.5")
+    assert answer.returncode == 1
+    first, second, third = json.loads(answer.stdout)
+    assert (first["url"], first["error"], first["state"]) == (one.url, None, "foreign")
+    assert first["throughput"]["decode_tokens_per_second"] == pytest.approx(90, rel=0.05)
+    assert second["engines"] == 2
+    assert second["throughput"]["decode_tokens_per_second"] == pytest.approx(120, rel=0.05)
+    assert "refused" in third["error"] and "throughput" not in third
+    assert text.returncode == 1
+    assert len(text.stdout.splitlines()) == 4
+    assert "37.0 %" in text.stdout and "refused" in text.stdout
+    assert live.returncode == 0
+    assert live.stdout.count("server ") == 3

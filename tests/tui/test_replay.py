@@ -1,0 +1,41 @@
+"""A tape on the instance screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from cockpit.tape import Replay, TapeWriter, read_tape
+from cockpit.tui.app import CockpitApp
+from cockpit.tui.screens.catalog import CatalogScreen
+from cockpit.tui.screens.instance import InstanceScreen
+
+from .helpers import shown, until, until_shown
+from .still_life import StillSession, gpu_frame
+from .test_snapshots import rig_of, serving_dual
+
+
+def tape_of_a_minute(path: Path) -> Path:
+    writer = TapeWriter(path)
+    seen = serving_dual()
+    for second in range(61):
+        frame = msgspec.structs.replace(gpu_frame(prefill=100.0 * second), at=1_000_000.0 + second)
+        writer.add(msgspec.structs.replace(seen, frame=frame, lines=(f"second [{second}] of /the/tape",)))
+    writer.close()
+    return path
+
+
+async def test_a_tape_is_shown_as_it_was_and_cannot_be_stopped(tmp_path: Path) -> None:
+    replay = Replay(read_tape(tape_of_a_minute(tmp_path / "a.tape")), speed=1000.0)
+    session = StillSession(rig_of(2))
+    session.config = msgspec.structs.replace(session.config, refresh_seconds=0.1)
+    app = CockpitApp(session, show_clock=False, replay=replay)
+    async with app.run_test(size=(120, 35)) as pilot:
+        await until_shown(pilot, "tape 60 of 60 s", "vllm/dual", "6,000 tok/s computed", "second [60] of /the/tape")
+        assert "stop" not in shown(pilot).splitlines()[-1]
+        await pilot.press("K")
+        await pilot.pause()
+        assert isinstance(app.screen, InstanceScreen)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, CatalogScreen))
