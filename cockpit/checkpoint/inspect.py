@@ -44,6 +44,7 @@ def _described(source: str, folder: Path | None, shape: Shape, declaration: Decl
         moe=shape.moe,
         experts=experts.count if experts else None,
         experts_per_token=experts.per_token if experts else None,
+        expert_size=experts.intermediate if experts else None,
         layers=counted(shape.kinds),
         hidden_size=shape.hidden,
         intermediate_size=shape.intermediate,

@@ -158,6 +158,8 @@ class Checkpoint(Frozen, frozen=True, kw_only=True):
     moe: bool
     experts: int | None = None
     experts_per_token: int | None = None
+    expert_size: int | None = None
+    """Width of one routed expert."""
     layers: dict[str, int]
     """Layer kind (full_attention, sliding_attention, linear_attention, …) → number of decoder layers."""
     hidden_size: int

@@ -27,7 +27,7 @@ _UNSEEN_BYTES, _UNSEEN_ERROR = round(0.45 * GIB), round(0.2 * GIB)
 _WSL_BYTES, _WSL_ERROR = round(1.3 * GIB), round(0.4 * GIB)
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?)(?:([kKmMgGtT])i?[bB]?)?")
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_MARLIN_WIDTHS = frozenset({4, 8, 16})
+MARLIN_WIDTHS = frozenset({4, 8, 16})
 """Widths for which there are other kernels than Humming."""
 _OTHER_SHARES = {
     "pipeline-parallel-size": "the stages of a pipeline",
@@ -78,11 +78,13 @@ def _pool_bytes(ctx: Context, subject: Subject) -> int | None:
 
 def seen_by_cuda(gpu: Gpu, wsl: bool) -> tuple[int, int] | None:
     """Bytes of a card that CUDA sees, and how far off that may be; None where nobody knows its memory."""
-    if gpu.usable_bytes is not None:
+    if gpu.usable_bytes is not None and not wsl:
         return gpu.usable_bytes, 0
     if gpu.total_bytes is None:
         return None
     less, error = (_WSL_BYTES, _WSL_ERROR) if wsl else (_UNSEEN_BYTES, _UNSEEN_ERROR)
+    if gpu.usable_bytes is not None and gpu.usable_bytes < gpu.total_bytes - less:
+        return gpu.usable_bytes, error
     less = min(less, gpu.total_bytes // 20)
     return gpu.total_bytes - less, error
 
@@ -147,7 +149,7 @@ def memory_settings(ctx: Context, subject: Subject, cards: tuple[CardMemory, ...
         eager=values.get("enforce_eager") == "on",
         vision=vision,
         int8=values.get("int8") == "on",
-        humming=not _MARLIN_WIDTHS.issuperset(_widths(ctx)),
+        humming=not MARLIN_WIDTHS.issuperset(_widths(ctx)),
         optimization_level=_level(flags.get("optimization-level")),
         counts_graphs=_variable(ctx, subject, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS") != "0",
         kv_cache_bytes=_pool_bytes(ctx, subject),

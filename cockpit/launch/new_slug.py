@@ -13,15 +13,21 @@ import msgspec
 from cockpit.catalog.slug import Slug, SlugName
 from cockpit.checkpoint.types import Checkpoint, Quantization
 from cockpit.errors import CockpitError
-from cockpit.launch.fit import UTILIZATION, context_of, fit_to, kv_bytes_per_token, within
+from cockpit.launch.fit import (
+    DRAFT_TOKENS,
+    HYBRID_SEQUENCES,
+    UTILIZATION,
+    context_of,
+    fit_to,
+    kv_bytes_per_token,
+    within,
+)
 from cockpit.rig.types import Rig
 from cockpit.rules.declared import formats_of, group_size, symmetry
 from cockpit.rules.parallel import keeps_state
 from cockpit.strict_yaml import decode
 from cockpit.units import GIB
 
-_DRAFT_TOKENS = 3
-_HYBRID_SEQUENCES = 8
 _CPU_CONTEXT = 4096
 _MAX_SIZE_GIB = 100_000
 _DECLARABLE = ("auto-round", "compressed-tensors", "gptq", "awq", "fp8", "nvfp4", "mxfp4", "bf16", "fp16")
@@ -171,14 +177,14 @@ def _serving(checkpoint: Checkpoint, rig: Rig) -> list[Line]:
     ]
     lines.extend(_sequences(checkpoint))
     if drafts:
-        text = f"speculative: {{method: mtp, tokens: {_DRAFT_TOKENS}}}"
+        text = f"speculative: {{method: mtp, tokens: {DRAFT_TOKENS}}}"
         lines.append(Line(text=text, why="the checkpoint has kept its MTP head"))
     return lines
 
 
 def _sequences(checkpoint: Checkpoint) -> Iterator[Line]:
     if keeps_state(checkpoint):
-        yield Line(text=f"max_num_seqs: {_HYBRID_SEQUENCES}", why="a hybrid model keeps one state block a sequence")
+        yield Line(text=f"max_num_seqs: {HYBRID_SEQUENCES}", why="a hybrid model keeps one state block a sequence")
 
 
 def _on_cpu(checkpoint: Checkpoint) -> list[Line]:

@@ -71,8 +71,8 @@ def _layer_width(checkpoint: Checkpoint, ranks: int) -> float:
     hidden, inner = checkpoint.hidden_size, checkpoint.intermediate_size or 0
     if checkpoint.moe and checkpoint.experts_per_token:
         # The fused kernel keeps each chosen expert's input or output, and its activation.
-        inner_moe = checkpoint.intermediate_size or hidden // 4
-        mlp = checkpoint.experts_per_token * (max(2 * inner_moe / ranks, hidden) + inner_moe / ranks)
+        each = (checkpoint.expert_size or inner or hidden) / ranks
+        mlp = checkpoint.experts_per_token * (max(2 * each, hidden) + each)
     else:
         mlp = 3 * inner / ranks
     mixing = (2 * checkpoint.attention_heads + 2 * checkpoint.kv_heads) * checkpoint.head_dim / ranks

@@ -62,13 +62,14 @@ def _read_one(nvml: Any, index: int) -> Gpu | None:
     handle = _ask(nvml, lambda: nvml.nvmlDeviceGetHandleByIndex(index))
     if handle is None:
         return None
-    memory = memory_of(nvml, handle)
+    memory, reserved = memory_of(nvml, handle), reserved_of(nvml, handle)
     capability = _ask(nvml, lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle))
     return Gpu(
         index=index,
         uuid=_text(_ask(nvml, lambda: nvml.nvmlDeviceGetUUID(handle))) or f"gpu-{index}",
         name=_text(_ask(nvml, lambda: nvml.nvmlDeviceGetName(handle))) or f"GPU {index}",
         total_bytes=None if memory is None else memory[0],
+        usable_bytes=None if memory is None or reserved is None else memory[0] - reserved,
         used_bytes=None if memory is None else memory[1],
         capability=None if capability is None else (int(capability[0]), int(capability[1])),
     )
@@ -84,6 +85,13 @@ def memory_of(nvml: Any, handle: Any) -> tuple[int, int] | None:
     if memory is None:
         memory = _ask(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
     return None if memory is None else (int(memory.total), int(memory.used))
+
+
+def reserved_of(nvml: Any, handle: Any) -> int | None:
+    """Bytes that the driver keeps for itself, which CUDA does not see; None where it does not say."""
+    memory = _ask(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2))
+    reserved = None if memory is None else getattr(memory, "reserved", None)
+    return None if reserved is None or not 0 <= reserved < memory.total else int(reserved)
 
 
 def used_gpu_bytes(indices: Collection[int]) -> int | None:

@@ -16,7 +16,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     total_bytes: int | None = None
     """As NVML counts; `usable_bytes` is less."""
     usable_bytes: int | None = None
-    """What CUDA, and with it vLLM, sees of it; only a described rig says so."""
+    """What CUDA, and with it vLLM, sees of it: less by what the driver reserves; None where nobody says so."""
     used_bytes: int | None = None
     capability: tuple[int, int] | None = None
 

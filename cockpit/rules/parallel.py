@@ -126,7 +126,7 @@ def free_memory(ctx: Context) -> Iterator[Finding]:
         if gpu.index not in ctx.gpu_indices or gpu.total_bytes is None or gpu.used_bytes is None:
             continue
         total = gpu.usable_bytes or gpu.total_bytes
-        free = gpu.total_bytes - gpu.used_bytes - (_WSL_BYTES if ctx.rig.wsl else 0)
+        free = total - gpu.used_bytes - (_WSL_BYTES if ctx.rig.wsl else 0)
         if share * total > free:
             holder = ctx.gpu_holders.get(gpu.index)
             held = f", held by {holder}" if holder else ""

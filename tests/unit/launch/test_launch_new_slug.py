@@ -54,11 +54,12 @@ def rules_of(slug: Slug, of: Checkpoint, rig: Rig) -> list[str]:
 
 def kv_bytes(of: Checkpoint, slug: Slug) -> float:
     """Bytes of one full request on each GPU, by an arithmetic of its own."""
-    kinds = ("full_attention", "sliding_attention")
-    layers = sum(of.layers.get(kind, 0) for kind in kinds) + of.mtp_layers
+    full = of.layers.get("full_attention", 0) + of.mtp_layers
+    window = min(slug.max_model_len, of.sliding_window or slug.max_model_len)
+    held = full * slug.max_model_len + of.layers.get("sliding_attention", 0) * window
     heads = math.ceil(of.kv_heads / slug.tensor_parallel)
     element = 1 if slug.kv_cache_dtype.startswith("fp8") else 2
-    return slug.max_model_len * layers * heads * of.head_dim * element * 2
+    return held * heads * of.head_dim * element * 2
 
 
 @pytest.mark.parametrize("rig_name", RIGS)
