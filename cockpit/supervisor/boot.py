@@ -21,6 +21,8 @@ from cockpit.supervisor.logfile import read_lines
 _CLOCK_SLACK_SECONDS = 2.0
 """Stamps have whole seconds, and the clock may be set by a little during a boot."""
 _KNOWN = re.compile(rf"(?:\[[^\]]{{1,60}}\] )?(?P<text>(?:{boot_rules.OPENINGS}).*)")
+_FIRST_WORDS = ("non-default args", "vLLM API server version", "vLLM server version")
+"""Of a boot that logs anything at all."""
 _MAX_LINE_CHARACTERS = 4000
 _PROGRESS_BARS = ("Capturing CUDA", "Loading safetensors", "Loading pt")
 
@@ -33,6 +35,7 @@ class BootLog:
 
     def __init__(self, spawned_at: float | None, arguments: dict[str, Any] | None = None) -> None:
         self._spawned_at = spawned_at
+        self._arguments = arguments
         self._draft = BootDraft()
         self._trouble = TroubleReader(arguments)
 
@@ -45,12 +48,20 @@ class BootLog:
         stamped: float | None = None
         for raw in lines:
             for line in parse(raw):
+                if line.text.startswith(_FIRST_WORDS) and self._trouble.is_over(self._draft.ready):
+                    self._begin_again()
                 match = None if self._draft.ready else _KNOWN.match(line.text)
                 if match is not None:
                     if line.stamp:
                         stamped = self._seconds_of(line.stamp, now)
                     self._apply(match["text"], self._since_spawn(now) if stamped is None else stamped)
                 self._trouble.feed(line, self._draft.current)
+
+    def _begin_again(self) -> None:
+        """A restart loop writes one boot after another into its log: the last one counts."""
+        self._spawned_at = None
+        self._draft = BootDraft()
+        self._trouble = TroubleReader(self._arguments)
 
     def feed_unfinished(self, line: str, now: float) -> None:
         """Read the line that has no newline yet: only a progress bar says something before it ends."""

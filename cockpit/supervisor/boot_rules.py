@@ -172,11 +172,11 @@ _CONCURRENCY = rf"Maximum concurrency for {_TOKENS} tokens per request: (\d[\d,]
 _KINDS = r"mixed-precision linear|NVFP4 GEMM|CompressedTensors\w{1,60}|\w{1,60}LinearMethod"
 _TABLE: tuple[tuple[str, Act], ...] = (
     (r"[ ▀▄█]*version (\d[\w.+-]{0,60})", _version),
-    (r"vLLM server version (\d[\w.+-]{0,60}\w)", _version),
+    (r"vLLM (?:API )?server version (?:v)?(\d[\w.+-]{0,60}\w)", _version),
     (r"non-default args", _arguments),
     (r"Resolved architecture: (\w{1,100})", _architecture),
     (rf"Using max model len {_TOKENS}", _model_len),
-    (r"Initializing a V1 LLM engine \(v([^)\s]{1,60})\)", _engine),
+    (r"Initializing an? (?:V\d )?LLM engine \(v([^)\s]{1,60})\)", _engine),
     (r"world_size=(\d{1,6}) rank=", _world),
     (r"vLLM is using nccl==(\S{1,40})", _nccl),
     (r"Starting to load model|Loading model from", _loading),
@@ -205,7 +205,8 @@ _TABLE: tuple[tuple[str, Act], ...] = (
 _RULES = tuple((re.compile(pattern), act) for pattern, act in (*_TABLE, *boot_memory.TABLE, *boot_int8.TABLE))
 
 OPENINGS = (
-    r"[ ▀▄█]*version |vLLM server version|non-default args|Resolved arch|Using |Initializing a V1|world_size="
+    r"[ ▀▄█]*version |vLLM (?:API )?server version|non-default args|Resolved arch|Using |Initializing an? "
+    r"|world_size="
     r"|vLLM is using|Starting (?:to load|torch|vLLM)|Filesystem type|Loading (?:model|safetensors|pt|weights)"
     r"|Model loading|Dynamo |Compiling a graph|Directly load|torch\.compile took|Available KV|Auto-fit"
     r"|[CGTX]PU (?:\+ host )?KV cache|# \w+ blocks: |Maximum conc|Warming up |Capturing CUDA|Graph capturing"

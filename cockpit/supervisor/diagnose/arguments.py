@@ -19,8 +19,13 @@ _CONFIG_NAMES = {
     "pipeline_parallel_size": "pipeline_parallel_size",
     "dtype": "dtype",
     "model": "model",
+    "port": "port",
+    "gpu_memory_utilization": "gpu_memory_utilization",
+    "max_model_len": "max_model_len",
+    "max_num_seqs": "max_num_seqs",
+    "kv_cache_memory_bytes": "kv_cache_memory_bytes",
 }
-"""Words of the engine's config line that flags have too."""
+"""Words of the engine's config line, and of older servers' list of all arguments, by flag."""
 _SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "q": "quantization"}
 
 
@@ -38,7 +43,7 @@ class Arguments:
             self._told.setdefault(match["name"], _value(match["value"]))
 
     def config(self, text: str) -> None:
-        """Read the engine's ``Initializing a V1 LLM engine … with config: …`` line."""
+        """Read the engine's ``Initializing a V1 LLM engine … with config: …`` line, or an ``args: Namespace(…)``."""
         for match in _CONFIG.finditer(text):
             name = _CONFIG_NAMES.get(match["name"])
             if name is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Callable
 
 import msgspec
 
@@ -90,7 +91,9 @@ class _Stream:
 class IncidentFinder:
     """Fed the lines of a log, keeps its incidents in bounded memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_remarkable: Callable[[str], bool]) -> None:
+        self._is_remarkable = is_remarkable
+        """Whether a text that is no exception reads like a symptom."""
         self._streams: dict[str, _Stream] = {}
         self._kept: dict[int, dict[int, Incident]] = {}
         self._next = 0
@@ -111,8 +114,8 @@ class IncidentFinder:
         found = [one for kept in self._kept.values() for one in kept.values()]
         return sorted(found, key=lambda one: one.order)
 
-    def feed(self, line: Line, stage: StageId, remarkable: bool = False) -> None:
-        """Read one line; ``remarkable`` says that its text is in the table of symptoms."""
+    def feed(self, line: Line, stage: StageId) -> None:
+        """Read one line of the boot's ``stage``."""
         text = line.text
         if line.level in HARMLESS or not text:
             return
@@ -121,7 +124,7 @@ class IncidentFinder:
             return
         quoted = _QUOTED.search(text)
         if quoted is not None:
-            text, remarkable = quoted["error"], True
+            text = quoted["error"]
         elif WRAPPER.search(text):
             self._note_wrapper(stream, text)
             return
@@ -130,7 +133,7 @@ class IncidentFinder:
             self._add(stream, line, stage, text, is_exception=True)
         elif going_on:
             self._go_on(stream, text)
-        elif remarkable:
+        elif quoted is not None or self._is_remarkable(text):
             self._add(stream, line, stage, text, is_exception=False)
 
     def _note_wrapper(self, stream: _Stream, text: str) -> None:

@@ -23,8 +23,13 @@ _PATTERNS = tuple(tuple(map(Pattern, symptom.patterns)) for symptom in SYMPTOMS)
 _FATAL = tuple(index for index, symptom in enumerate(SYMPTOMS) if not symptom.notice)
 _NOTICES = tuple(index for index, symptom in enumerate(SYMPTOMS) if symptom.notice)
 _NOTICE_PATTERNS = tuple((pattern, SYMPTOMS[index].id) for index in _NOTICES for pattern in _PATTERNS[index])
-_LINES = tuple(pattern for index in _FATAL for pattern in _PATTERNS[index] if SYMPTOMS[index].frames is None)
-_LITERALS = tuple(dict.fromkeys(pattern.literal for pattern in _LINES))
+_LINES = tuple(
+    (pattern.literal, pattern)
+    for pattern in map(
+        Pattern, dict.fromkeys(text for one in SYMPTOMS if not one.notice and not one.frames for text in one.patterns)
+    )
+)
+"""Each pattern once, with its literal: every line is held against them."""
 _LOOKUPS = ("KeyError", "AttributeError", "ImportError", "ModuleNotFoundError", "HTTPError", "StopIteration")
 """What a library catches and explains in the next exception of the chain."""
 
@@ -73,10 +78,7 @@ class _Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_remarkable(text: str) -> bool:
     """Whether a line's text reads like a symptom that ends servers."""
-    for literal in _LITERALS:  # a plain loop: this is asked of every line
-        if literal in text:
-            return any(pattern.search(text) for pattern in _LINES)
-    return False
+    return any(literal in text and pattern.search(text) for literal, pattern in _LINES)
 
 
 def notice_of(text: str) -> str | None:

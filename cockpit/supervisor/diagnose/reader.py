@@ -24,7 +24,7 @@ class TroubleReader:
 
     def __init__(self, known: dict[str, Any] | None = None) -> None:
         self._arguments = Arguments(known)
-        self._finder = IncidentFinder()
+        self._finder = IncidentFinder(is_remarkable)
         self._notices: dict[str, Incident] = {}
         self._counts: dict[str, int] = {}
         self._figures = Figures()
@@ -49,7 +49,12 @@ class TroubleReader:
         if "hutting down" in text or "hutdown" in text or "Received S" in text:
             self._stopping = self._stopping or (_STOP.search(text) is not None and not self._failed())
         if not self._stopping and line.level not in HARMLESS:
-            self._finder.feed(line, stage, notice is None and is_remarkable(text))
+            self._finder.feed(line, stage)
+
+    def is_over(self, ready: bool) -> bool:
+        """Whether the server that wrote so far is past its beginning, so that a first line is another server's."""
+        ended = ready or self._stopping or self._finder.wrappers or self._finder.incidents
+        return self._has_head and bool(ended)
 
     def _failed(self) -> bool:
         return bool(self._finder.wrappers or (self._finder.incidents and not self._finder.ready))
@@ -58,7 +63,7 @@ class TroubleReader:
         if "non-default args" in text:
             self._has_head = True
             self._arguments.non_default(text)
-        elif "LLM engine (v" in text:
+        elif "args: Namespace(" in text or "LLM engine (v" in text:
             self._has_head = True
             self._arguments.config(text)
         elif "vllm serve " in text or "openai.api_server" in text:
