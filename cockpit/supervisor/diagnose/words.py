@@ -171,7 +171,7 @@ def shorter_context(seen: Evidence) -> list[Fix]:
 
 
 def smaller_model(seen: Evidence) -> list[Fix]:
-    """A smaller checkpoint or more GPUs."""
+    """A smaller checkpoint or more GPUs; whether there are more the log does not know."""
     ranks = int(seen.arguments.number("tensor_parallel_size") or 1)
     quantized = seen.arguments.get("quantization") not in (None, "None")
     model = (
@@ -181,7 +181,7 @@ def smaller_model(seen: Evidence) -> list[Fix]:
     )
     return [
         Fix(text=f"Use {model}."),
-        Fix(text=f"Split it over more GPUs: tensor parallel {ranks * 2}.", set={"tensor_parallel": ranks * 2}),
+        Fix(text=f"Split it over more GPUs: tensor parallel {ranks * 2}."),
     ]
 
 
