@@ -48,7 +48,10 @@ def same_time_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def serving_dual() -> Observation:
-    return observation(record("vllm/dual", 8010, gpus=(0, 1)), "ready", boot(*BOOTED), gpu_frame())
+    who = record("vllm/dual", 8010, gpus=(0, 1), forecast={"forecast": msgspec.to_builtins(FITS)})
+    booted = boot(*BOOTED)
+    booted = msgspec.structs.replace(booted, facts=msgspec.structs.replace(booted.facts, available_kv_gib=11.05))
+    return observation(who, "ready", booted, gpu_frame())
 
 
 def with_log(seen: Observation, name: str, until_line: str = "") -> Observation:

@@ -14,6 +14,7 @@ from textual.worker import get_current_worker
 from cockpit import units
 from cockpit.errors import CockpitError
 from cockpit.supervisor.again import usable_fix
+from cockpit.supervisor.against import against
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.telemetry.history import History
 from cockpit.tui.catalog_rows import STATE_CELLS
@@ -21,6 +22,7 @@ from cockpit.tui.commands import bindings
 from cockpit.tui.content import Row, fit, row_text
 from cockpit.tui.present import is_stale, live_rows
 from cockpit.tui.present_boot import Death, boot_rows, death_rows, log_panel_lines, pace_row, silence_rows
+from cockpit.tui.present_forecast import against_rows
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.log_view import LogView
 from cockpit.tui.widgets.panel import Panel
@@ -158,7 +160,8 @@ class InstanceScreen(CockpitScreen):
             if seen.pace is not None:
                 rows.append(pace_row(seen.pace, seen.boot_seconds, self.size.width))
             return rows if seen.silence is None else [*rows, *silence_rows(seen.silence, self.size.width)]
-        return live_rows(seen.frame, self._history, self.size.width)
+        rows = live_rows(seen.frame, self._history, self.size.width)
+        return [*rows, *against_rows(against(seen.record, seen.boot.facts, seen.frame.kv.capacity_tokens))]
 
     def _draw_title(self) -> None:
         seen = self._last
