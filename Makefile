@@ -1,6 +1,6 @@
 # Everything here works in a fresh clone: .venv is made on demand, and so is the managed CPU build of vLLM.
 .DEFAULT_GOAL := demo
-.PHONY: demo test check fmt engine
+.PHONY: demo test check fmt engine bench
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -32,3 +32,7 @@ engine: $(STAMP)
 $(STAMP): pyproject.toml scripts/bootstrap.sh
 	PYTHON="$(PYTHON)" sh scripts/bootstrap.sh
 	touch $@
+
+# What the screen costs on this machine; give scenes by name: make bench SCENES="empty one_server".
+bench: $(STAMP)
+	$(BIN)/python tests/bench/cost.py $(SCENES)

@@ -37,21 +37,31 @@ _Resolver.add_implicit_resolver(
 )
 
 
-class _Loader(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser, yaml.composer.Composer, _Resolver):
+class _PurePython(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):
+    """Events without libyaml, which a PyYAML built from source may lack: five times slower."""
+
+    def __init__(self, text: str) -> None:
+        yaml.reader.Reader.__init__(self, text)
+        yaml.scanner.Scanner.__init__(self)
+        yaml.parser.Parser.__init__(self)
+
+
+_Events: Any = getattr(yaml.cyaml, "CParser") if yaml.__with_libyaml__ else _PurePython  # noqa: B009 - unknown to its stubs
+
+
+class _Loader(yaml.composer.Composer, _Events, _Resolver):  # type: ignore[misc]
     """Composes nodes only: values are built below, so that nothing in a file can construct anything."""
 
     def __init__(self, text: str, origin: str) -> None:
         self.origin = origin
         self.depth = 0
-        yaml.reader.Reader.__init__(self, text)
-        yaml.scanner.Scanner.__init__(self)
-        yaml.parser.Parser.__init__(self)
+        _Events.__init__(self, text)
         yaml.composer.Composer.__init__(self)
         _Resolver.__init__(self)
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """One node, refused before it is read when it is an alias, has a tag or lies too deep."""
-        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        event: yaml.Event = self.peek_event()
         if isinstance(event, yaml.AliasEvent):
             raise _fail("aliases (*name) are not allowed", event.start_mark, self.origin)
         if getattr(event, "tag", None) is not None:

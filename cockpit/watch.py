@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -71,6 +72,25 @@ class Watch(Protocol):
         """Let go; the server is left as it is."""
 
 
+class _Members:
+    """A server's processes. Once it is ready they stay the same for minutes, and finding them reads /proc whole."""
+
+    _SECONDS = 10.0
+
+    def __init__(self, record: Callable[[], InstanceRecord]) -> None:
+        self._record = record
+        self._pids: list[int] = []
+        self._read_at: float | None = None
+
+    def pids(self) -> list[int]:
+        """Their pids, ten seconds old at most when it is ready."""
+        now, record = time.monotonic(), self._record()
+        if record.ready_at is None or self._read_at is None or now - self._read_at >= self._SECONDS:
+            self._read_at = now
+            self._pids = [who.pid for who in members_of(record)]
+        return self._pids
+
+
 _NO_BOOT = BootState(stages=(), current=None, facts=BootFacts(), ready=True, first_exception=None)
 
 
@@ -96,7 +116,7 @@ class ForeignWatch:
             api_key,
             window_seconds,
             read_host=record.process is not None,
-            pids=(lambda: [who.pid for who in members_of(record)]) if record.process else None,
+            pids=_Members(lambda: record).pids if record.process else None,
             gpu_indices=record.gpus or None,
             read_gpus=record.process is not None,
         )
@@ -165,19 +185,17 @@ class InstanceWatch:
         self._iterations = IterationCounter()
         self._behind = False
         """The log is still being caught up with, so its tokens are not those of now."""
+        self._members = _Members(lambda: self._running.record)
         record = running.record
         self._sampler = Sampler(
             record.url,
-            pids=self._pids,
+            pids=self._members.pids,
             gpu_indices=record.gpus or None,
             int8=lambda: int8_of(record, self._boot),
             log_pool=self._log_pool,
             context_tokens=lambda: None if self._behind else self._iterations.tokens,
             expects_draft=bool(record.values.get("speculative_tokens")),
         )
-
-    def _pids(self) -> list[int]:
-        return [who.pid for who in members_of(self._running.record)]
 
     def _log_pool(self) -> LogPool | None:
         if self._boot is None:

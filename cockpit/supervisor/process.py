@@ -36,7 +36,9 @@ class _Stat(msgspec.Struct, frozen=True):
 def _read_stat(pid: int) -> _Stat | None:
     """The process table's line of ``pid``, zombies included; None when there is no such process."""
     try:
-        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+        # Not pathlib: this is read for every process of the host.
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            text = file.read()
     except OSError:
         return None
     # The command name stands in parentheses and may itself hold blanks and parentheses.
@@ -159,7 +161,7 @@ def _writes_to(pid: int, log: str) -> bool:
     """Whether standard output or error of ``pid`` is this log file: children inherit it for life."""
     for descriptor in ("1", "2"):
         try:
-            target = os.readlink(_PROC / str(pid) / "fd" / descriptor)  # noqa: PTH115
+            target = os.readlink(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH115
         except OSError:
             continue
         if target.removesuffix(" (deleted)") == log:

@@ -153,7 +153,7 @@ class Sampler:
         answer = fetch(self._client, self._url, now, self._clock)
         if isinstance(answer, FetchProblem) and answer.asks_for_key and self._api_key and not self._key_is_sent:
             self._client.close()
-            self._client, self._key_is_sent = open_client(self._api_key), True
+            self._client, self._key_is_sent = open_client(self._url, self._api_key), True
             return fetch(self._client, self._url, now, self._clock)
         return answer
 

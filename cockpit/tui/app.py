@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import sys
 from collections.abc import Callable, Iterable
@@ -96,6 +97,7 @@ class CockpitApp(FixApp):
         for problem in problems:
             self.warn(problem)
         self._catch_signals()
+        self.call_after_refresh(_collect_garbage_again)
         self.gather_facts()
         self.look_at_servers()
         if self._replay is not None:
@@ -247,6 +249,12 @@ class CockpitApp(FixApp):
     def bug(self) -> Exception | None:
         """The exception that ended the app."""
         return self._exception
+
+
+def _collect_garbage_again() -> None:
+    """What is there after the first frame stays for good: a collection need not look at it."""
+    gc.freeze()
+    gc.enable()
 
 
 def run_app(session: Session | None = None, demo_slug: str | None = None, replay: Replay | None = None) -> int:

@@ -82,8 +82,9 @@ def words_of(text: str) -> str:
 
 
 def content_of(pilot: Cockpit, selector: str) -> str:
-    """The whole text of a Static, also what is scrolled out of view."""
-    return str(pilot.app.screen.query_one(selector, Static).content)
+    """The whole text of a Static or a Panel, also what is scrolled out of view."""
+    widget = pilot.app.screen.query_one(selector)
+    return str(widget.content if isinstance(widget, Static) else widget.render())
 
 
 def app_of(pilot: Cockpit) -> CockpitApp:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class CockpitScreen(Screen[None]):
-    """Base of the full screens. Subclasses give ``compose_body``."""
+    """Base of the full screens. Subclasses give ``compose_body``.
+
+    Textual calls the handlers of both classes, the subclass's first: no ``super().on_…``.
+    """
 
     COMMANDS_OF: ClassVar[str] = ""
     """The screen's name in the table of commands."""
@@ -53,6 +56,10 @@ class CockpitScreen(Screen[None]):
     def _set_instances(self) -> None:
         serving = sum(view.state in ("ready", "starting") for view in self.cockpit.instances)
         self.query_one(StatusBar).serving = serving
+
+    def on_screen_resume(self) -> None:
+        """The clock stood still meanwhile."""
+        self.query_one(StatusBar).tell_time()
 
     def on_resize(self, event: events.Resize) -> None:
         """Say so when the terminal became too small to be truthful in."""

@@ -72,7 +72,6 @@ class CardScreen(CockpitScreen):
 
     def on_mount(self) -> None:
         """Draw what is known; ask the rig and the engines in the background."""
-        super().on_mount()
         slug = self.entry.slug
         title = f"── {slug.name} · {slug.model} · {slug.weights.label} "
         self.query_one("#card-title", Panel).show([[(title, "title"), ("─" * 200, "dim")]])

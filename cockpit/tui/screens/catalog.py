@@ -46,6 +46,7 @@ class CatalogScreen(CockpitScreen):
         self._sort = SORTS[0]
         self._shown: dict[str, Entry | Problem] = {}
         self._drawn: Catalog | None = None
+        self._built_width = 0
 
     def compose_body(self) -> ComposeResult:
         """Filter, table, detail."""
@@ -61,7 +62,6 @@ class CatalogScreen(CockpitScreen):
 
     def on_mount(self) -> None:
         """Fill the table, and follow the app's knowledge."""
-        super().on_mount()
         self._table.focus()
         self.watch(self.app, "instances", self._refresh_states, init=False)
         self.watch(self.app, "rig", self.rebuild, init=False)
@@ -69,8 +69,8 @@ class CatalogScreen(CockpitScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         """Other widths show other columns."""
-        super().on_resize(event)
-        self.rebuild()
+        if event.size.width != self._built_width:
+            self.rebuild()
 
     def on_screen_resume(self) -> None:
         """The catalog may have been read again meanwhile."""
@@ -97,6 +97,7 @@ class CatalogScreen(CockpitScreen):
         """Draw the whole table anew, keeping the marked row."""
         if not self.is_mounted or self.size.width == 0:
             return
+        self._built_width = self.size.width
         marked = self._table.marked_key()
         catalog = self._drawn = self.cockpit.session.catalog
         words = self.query_one("#filter", Input).value

@@ -74,7 +74,6 @@ class InstanceScreen(CockpitScreen):
 
     def on_mount(self) -> None:
         """Begin to follow."""
-        super().on_mount()
         self._draw_title()
         self.query_one("#log-title", Panel).show([[("── log ", "title"), ("─" * 300, "dim")]])
         run_in_thread(self, self._follow, "follow", self.cockpit.warn, exclusive=True)
@@ -136,7 +135,6 @@ class InstanceScreen(CockpitScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         """Other widths draw other gauges."""
-        super().on_resize(event)
         self.redraw()
 
     def redraw(self) -> None:

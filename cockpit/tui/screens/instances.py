@@ -46,7 +46,6 @@ class InstancesScreen(CockpitScreen):
         """Columns, and follow the app."""
         for title, width in _COLUMNS:
             self._table.add_column(title, width=width, key=title)
-        super().on_mount()
         self.watch(self.app, "others", self._set_rows)
         self._table.focus()
 

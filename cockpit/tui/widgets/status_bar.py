@@ -38,17 +38,20 @@ class StatusBar(Static):
 
     DEFAULT_CSS = "StatusBar { height: 1; background: $panel; color: $foreground; }"
 
-    rig: reactive[Rig | None] = reactive(None)
-    engines: reactive[tuple[Engine, ...] | None] = reactive(None)
-    serving: reactive[int] = reactive(0)
-    clock: reactive[str] = reactive("")
+    rig: reactive[Rig | None] = reactive(None, repaint=False)
+    engines: reactive[tuple[Engine, ...] | None] = reactive(None, repaint=False)
+    serving: reactive[int] = reactive(0, repaint=False)
+    clock: reactive[str] = reactive("", repaint=False)
 
     def on_mount(self) -> None:
         """Keep the time."""
-        self.set_interval(1.0, self._tell_time)
-        self._tell_time()
+        self.set_interval(1.0, self.tell_time)
+        self.tell_time()
 
-    def _tell_time(self) -> None:
+    def tell_time(self) -> None:
+        """Show the clock, unless another screen lies over this one: Textual would paint all of that anew."""
+        if self.screen is not self.app.screen:
+            return
         self.clock = time.strftime("%H:%M:%S") if getattr(self.app, "show_clock", True) else ""
 
     def _redraw(self) -> None:

@@ -81,7 +81,7 @@ def problem_of(folder: Path, data: str | bytes) -> Problem:
         (other("vllm/bad").replace("  repo", "  architecture: .\n  repo"), 4, "there is no file '.'"),
         (other("vllm/bad", "weights2:\n"), 7, "weights2: there is no such key"),
         (other("bad"), 1, "name: expected `str` matching regex"),
-        (other("vllm/bad") + "size: " + "[" * 1_000, 7, "nested too deeply"),
+        (other("vllm/bad") + "size: " + "[" * 1_000, 7, "maximum nesting depth"),
         (other("vllm/bad").encode() + b"description: caf\xe9\n", 7, "not UTF-8 text"),
         (other("vllm/bad") + "\tdescription: x\n", 7, "not valid YAML"),
         (other("vllm/bad", 'description: "\\0"\n'), 7, "control characters are not allowed"),

@@ -12,7 +12,7 @@ from cockpit.telemetry.scrape import Scrape
 
 
 def get(server, api_key=None):
-    with open_client(api_key) as client:
+    with open_client("http:", api_key) as client:
         return fetch(client, metrics_url(server.url), now=123.0)
 
 
@@ -42,7 +42,7 @@ def test_what_is_no_url_is_refused_with_a_fix(given):
 
 def test_a_key_with_a_line_end_is_refused_and_not_repeated():
     with pytest.raises(CockpitError) as caught:
-        open_client("secret\nX: y")
+        open_client("http:", "secret\nX: y")
     assert "secret" not in str(caught.value)
 
 
