@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from cockpit.config import Config
-from cockpit.rig.types import Rig
+from cockpit.rig.types import OverlayState, Rig
+from cockpit.rules.overlays import AUTOROUND_INT8, QUANTIZED_EMBEDDING
 from cockpit.session import Session
 from cockpit.supervisor import process, store
 
@@ -72,6 +74,14 @@ def make_session(tmp_path: Path) -> MakeSession:
             engines.append(str(root if root.exists() else fake_engine(root, distributions)))
         session = Session(Config(engines=engines, refresh_seconds=0.2, **settings))
         session.__dict__["rig"] = rig
+        # A vLLM without sources fits no overlay; this one is to be like a real 0.33, which both fit.
+        found, problems = session._found_engines
+        fitting = {
+            name: OverlayState(state="available", reason="vLLM 0.33.0")
+            for name in (AUTOROUND_INT8, QUANTIZED_EMBEDDING)
+        }
+        cuda = [replace(one, overlays=fitting) if one.platform == "cuda" else one for one in found]
+        session.__dict__["_found_engines"] = (cuda, problems)
         return session
 
     return make

@@ -162,7 +162,6 @@ class CardScreen(CockpitScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         """Other widths draw other bars."""
-        super().on_resize(event)
         self.call_after_refresh(self.redraw)
 
     def _say(self, text: str, style: str = "warn") -> None:
