@@ -39,6 +39,11 @@ def same_port_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def same_place_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cockpit.launch.overlay.FOLDER", Path("/opt/cockpit/overlays"))
+
+
+@pytest.fixture(autouse=True)
 def same_time_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
