@@ -149,7 +149,7 @@ class Sampler:
     def _fetch(self, now: float) -> Scrape | FetchProblem:
         """Ask without the key, as vLLM leaves /metrics open; one that asks for it (a proxy, say) gets it."""
         if self._client is None:
-            self._client = open_client()
+            self._client = open_client(self._url)
         answer = fetch(self._client, self._url, now, self._clock)
         if isinstance(answer, FetchProblem) and answer.asks_for_key and self._api_key and not self._key_is_sent:
             self._client.close()
