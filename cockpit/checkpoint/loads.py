@@ -52,7 +52,9 @@ def _split(module: str, piece: str, dimensions: int, shape: Shape, method: Metho
     last = words[-1]
     if not _COPIED.isdisjoint(words[-2:]) or (last in _NARROW and method in _MARLIN_METHODS):
         return "copied"
-    if dimensions < 2 and last not in _VECTORS_OF_HEADS and (piece != "bias" or last in _CUT_BY_INPUTS):
+    if piece == "bias" and last in _CUT_BY_INPUTS:
+        return "copied"
+    if dimensions < 2 and last not in _VECTORS_OF_HEADS and piece != "bias":
         return "copied"
     return "kv_heads" if last in ("k_proj", "v_proj") and not shape.latent else "ranks"
 
@@ -102,10 +104,13 @@ def estimated_pieces(
     for module, scheme in modules:
         if _dropped(module.name, module.part, shape):
             continue
+        *pieces, bias = module_pieces(module, scheme, method, shape.bytes_per_element)
         split = _split(module.name, "weight", 2, shape, method)
-        for number, size in enumerate(module_pieces(module, scheme, method, shape.bytes_per_element)):
+        for number, size in enumerate(pieces):
             load = Load(part=module.part, split=split, bytes=size)
             yield from _pieces(module.name, str(number), load, number > 0 and scheme is not None, shape)
+        load = Load(part=module.part, split=_split(module.name, "bias", 1, shape, method), bytes=bias)
+        yield from _pieces(module.name, "bias", load, False, shape)
 
 
 def stored_pieces(tensors: Mapping[str, Tensor], shape: Shape, method: Method) -> Iterator[Piece]:

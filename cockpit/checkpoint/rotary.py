@@ -13,6 +13,8 @@ _MAX_FACTOR = 1 << 16
 _MAX_POSITIONS = 1 << 31
 _WITHOUT = ("gpt2", "opt", "bloom", "mpt", "whisper", "bart", "t5", "jamba", "nemotron_h")
 """Beginnings of model types that have no rotary embedding."""
+_IN_FLOAT32 = ("gpt_oss",)
+"""Beginnings of model types that ask ``get_rope`` for float32."""
 _AS_LONG = ("default", "llama3", "ntk", "proportional")
 _LONGER = ("linear", "dynamic")
 _FROM_ORIGINAL = ("yarn", "deepseek_yarn", "deepseek_llama_scaling")
@@ -85,5 +87,7 @@ def rotary_tables(
             share = next((f for family, f in _PARTIAL.items() if model_type.startswith(family)), 1.0)
         head_dim = head_dims.get(kind) or head_dims[FULL]
         width = head_dim if word == "proportional" else int(head_dim * share)
-        found[(kind, RotaryTable(positions=rows, width=width, multimodal=multimodal))] = None
+        element = 4 if model_type.startswith(_IN_FLOAT32) else None
+        table = RotaryTable(positions=rows, width=width, multimodal=multimodal, element_bytes=element)
+        found[(kind, table)] = None
     return tuple(table for _, table in found)

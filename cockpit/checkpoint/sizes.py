@@ -59,7 +59,7 @@ def _float_pieces(module: Module, scheme: WeightScheme, method: Method) -> tuple
 
 
 def module_pieces(module: Module, scheme: WeightScheme | None, method: Method, element: int) -> tuple[int, ...]:
-    """Bytes of each tensor of all that ``module`` stands for, ``element`` being those of one unquantized weight."""
+    """Bytes of each tensor of all that ``module`` stands for, its bias last; ``element``: of one in 16 bits."""
     bias = module.outputs * element if module.bias else 0
     if scheme is None:
         pieces: tuple[int, ...] = (module.inputs * module.outputs * element,)

@@ -123,6 +123,8 @@ class RotaryTable(Frozen, frozen=True, kw_only=True):
     width: int
     multimodal: bool = False
     """Positions in three dimensions (M-RoPE), for which vLLM makes the table longer."""
+    element_bytes: int | None = None
+    """None is the model's own number type."""
 
 
 class Beside(Frozen, frozen=True, kw_only=True):

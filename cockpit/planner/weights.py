@@ -59,8 +59,11 @@ def table_bytes(checkpoint: Checkpoint, engine_version: str | None) -> int | Non
     release = release_of(engine_version)
     as_context = release is not None and has("mrope-positions", release)
     times = 1 if as_context and checkpoint.model_type.startswith(_AS_LONG_AS_CONTEXT) else _MROPE_POSITIONS
-    rows = sum(one.positions * one.width * (times if one.multimodal else 1) for one in checkpoint.rotary_tables)
-    return rows * (4 if checkpoint.dtype == "float32" else 2)
+    own = 4 if checkpoint.dtype == "float32" else 2
+    return sum(
+        one.positions * (times if one.multimodal else 1) * one.width * (one.element_bytes or own)
+        for one in checkpoint.rotary_tables
+    )
 
 
 def _rounding(size: int, scales: bool) -> int:
