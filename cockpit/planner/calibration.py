@@ -9,9 +9,12 @@ import msgspec
 
 from cockpit.checkpoint.types import Checkpoint
 from cockpit.planner import runtime
+from cockpit.planner.families import kv_model
 from cockpit.planner.forecast_inputs import MemorySettings
 from cockpit.planner.forecast_types import LearnedFrom, Part
-from cockpit.planner.types import Frozen
+from cockpit.planner.kv import forecast_layout
+from cockpit.planner.layout import kv_layout
+from cockpit.planner.types import Frozen, KvUnknown
 from cockpit.units import GIB
 
 ROUNDING_BYTES = round(0.005 * GIB)
@@ -48,7 +51,7 @@ class BootSubject(Frozen, frozen=True, kw_only=True):
     engine_version: str
     gpu_name: str
     total_bytes: int
-    """What the forecast took for the card's memory; used where the boot did not print it."""
+    """What the forecast took for the card's memory."""
     settings: MemorySettings
 
 
@@ -79,6 +82,8 @@ class Lesson(Frozen, frozen=True, kw_only=True):
     """What one boot says about a plan."""
 
     learned_from: LearnedFrom
+    utilization: float
+    """Of that boot."""
     weights: Part | None
     activation: Shift
     graphs: Shift
@@ -145,8 +150,9 @@ def lesson_of(boot: Boot, checkpoint: Checkpoint, settings: MemorySettings, fall
         weights = Part(bytes=_bytes(memory.weights_gib), basis="measured", error_bytes=ROUNDING_BYTES)
     if memory.available_kv_gib is None or then.kv_cache_bytes is not None or weights is None:
         return None
-    total = boot.subject.total_bytes if memory.total_gib is None else _bytes(memory.total_gib)
-    beside = math.ceil(then.utilization * total) - _bytes(memory.available_kv_gib)
+    # The total as the forecast had it: taken wrongly, it cancels out in the next one.
+    budget = math.ceil(then.utilization * boot.subject.total_bytes)
+    beside = budget - _pool_bytes(memory, memory.available_kv_gib, checkpoint, then)
     graphs = _graph_bytes(memory, runtime.graphs(checkpoint, then))
     overhead = _overhead_bytes(memory, then)
     counted = graphs if runtime.graphs_off_the_pool(checkpoint, then) else 0
@@ -154,11 +160,26 @@ def lesson_of(boot: Boot, checkpoint: Checkpoint, settings: MemorySettings, fall
     slug, exact = boot.subject.slug, _distance(then, settings) == (0, 0)
     return Lesson(
         learned_from=LearnedFrom(slug=slug, at=boot.at, exact=exact),
+        utilization=then.utilization,
         weights=weights if memory.weights_gib is not None else None,
         activation=_shift(peak, runtime.activation(checkpoint, then)),
         graphs=_shift(graphs, runtime.graphs(checkpoint, then)),
         overhead=_shift(overhead, runtime.overhead(then)),
     )
+
+
+def _pool_bytes(memory: BootMemory, printed_gib: float, checkpoint: Checkpoint, settings: MemorySettings) -> int:
+    """The pool behind a printed figure: of the bytes that round to it, those that make the printed tokens."""
+    size = _bytes(printed_gib)
+    model = kv_model(checkpoint)
+    layout = model if isinstance(model, KvUnknown) else kv_layout(model, settings.kv)
+    if memory.capacity_tokens is None or isinstance(layout, KvUnknown):
+        return size
+    block, length = layout.bytes_per_block, settings.kv.max_model_len
+    for blocks in range((size - ROUNDING_BYTES) // block, (size + ROUNDING_BYTES) // block + 1):
+        if forecast_layout(layout, length, blocks * block).capacity_tokens == memory.capacity_tokens:
+            return min(max(size, blocks * block), (blocks + 1) * block - 1)
+    return size
 
 
 def _graph_bytes(memory: BootMemory, modelled: Part) -> int:

@@ -54,7 +54,9 @@ def _gpu(
     if runtime.graphs_off_the_pool(checkpoint, settings):
         counted = (*counted, graphs)
     left = budget - sum(part.bytes for part in counted)
-    error = sum(part.error_bytes for part in counted) + math.ceil(card.error_bytes * settings.utilization)
+    # What is unsure of the card's size cancels out against a boot with the same utilization.
+    unsure = settings.utilization if lesson is None else abs(settings.utilization - lesson.utilization)
+    error = sum(part.error_bytes for part in counted) + math.ceil(card.error_bytes * unsure)
     kv = Part(bytes=left, basis=weakest(counted), error_bytes=error)
     if settings.kv_cache_bytes is not None:
         kv = Part(bytes=settings.kv_cache_bytes, basis="config")

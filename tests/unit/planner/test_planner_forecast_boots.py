@@ -31,6 +31,8 @@ def test_the_pool_is_within_3_percent_and_within_1_once_measured(one: Recorded) 
         f"{one.log:30} printed {printed:7.2f} GiB  forecast {first:7.2f} ({first / printed - 1:+.2%})"
         f"  learned {second:7.2f} ({second / printed - 1:+.2%})"
     )
+    if one.facts.capacity_tokens is not None:
+        assert after.kv is not None and after.kv.capacity_tokens == one.facts.capacity_tokens
     assert abs(first / printed - 1) < 0.03
     assert abs(second / printed - 1) < 0.01
     assert abs(first - printed) <= (before.error_bytes or 0) / GIB
