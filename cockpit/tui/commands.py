@@ -61,6 +61,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("card.back", "card", "escape", "back", "back", "Back to the catalog."),
     Command("instance.stop", "instance", "K", "stop", "stop", "Stop this server; asks first."),
     Command("instance.log", "instance", "L", "toggle_log", "full log", "Give the log the whole screen, and back."),
+    Command("instance.charts", "instance", "c", "charts", "charts", "Charts of two minutes, of an hour, and none."),
     Command("instance.copy", "instance", "y", "copy", "copy", "Copy the figures as text."),
     Command("instance.restart", "instance", "S", "restart", "again", "Open the card of a server that has died."),
     Command("instance.fix", "instance", "f", "fix", "fix", "Start a dead server again with what its diagnosis sets."),

@@ -17,11 +17,13 @@ from cockpit.supervisor.again import usable_fix
 from cockpit.supervisor.against import against
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.telemetry.history import History
+from cockpit.telemetry.timeline import Timeline
 from cockpit.tui.catalog_rows import STATE_CELLS
 from cockpit.tui.commands import bindings
 from cockpit.tui.content import Row, fit, row_text
-from cockpit.tui.present import is_stale, live_rows
+from cockpit.tui.present import is_stale, live_rows, note_rows
 from cockpit.tui.present_boot import Death, boot_rows, death_rows, log_panel_lines, pace_row, silence_rows
+from cockpit.tui.present_charts import SPANS, chart_rows
 from cockpit.tui.present_forecast import against_rows
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.log_view import LogView
@@ -32,6 +34,8 @@ from cockpit.watch import Observation, Watch
 _MAX_LOG_LINES = 2000
 _BOOT_TICK_SECONDS = 0.5
 _SERVING = ("ready", "foreign")
+_ROWS_FOR_FIGURES_TOO = 33
+"""A screen of fewer rows shows charts instead of figures."""
 
 
 class Seen(Message):
@@ -57,6 +61,9 @@ class InstanceScreen(CockpitScreen):
         self.instance_name = name
         self._watch = watch
         self._history = History()
+        self._timeline = Timeline()
+        self._span: float | None = None
+        """Seconds that the charts show; None while there are none."""
         self._last: Observation | None = None
         self._told = ""
         self._was_ready = False
@@ -69,6 +76,7 @@ class InstanceScreen(CockpitScreen):
         """Title, figures, log."""
         yield Panel("instance-title")
         yield Panel("panel")
+        yield Panel("charts")
         yield Panel("log-title")
         yield LogView(id="log", max_lines=_MAX_LOG_LINES)
 
@@ -115,6 +123,7 @@ class InstanceScreen(CockpitScreen):
             self.refresh_bindings()
         if seen.state in _SERVING:
             self._history.push(seen.frame)
+            self._timeline.push(seen.frame)
         if seen.problem:
             self.cockpit.warn(seen.problem, "")
         if seen.lines:
@@ -144,6 +153,7 @@ class InstanceScreen(CockpitScreen):
             rows = [fit(row, max(10, self.size.width)) for row in self.panel_rows(self._last)]
             panel = self.query_one("#panel", Panel)
             panel.show(rows)
+            self.query_one("#charts", Panel).show(self._chart_rows())
             panel.set_class(self._last.state in _SERVING and is_stale(self._last.frame), "-stale")
 
     def panel_rows(self, seen: Observation) -> list[Row]:
@@ -212,6 +222,26 @@ class InstanceScreen(CockpitScreen):
         """Stop it; asks first."""
         self.cockpit.ask_stop(self.instance_name)
 
+    def _chart_rows(self) -> list[Row]:
+        """The charts, or nothing; a small screen gives them all its room."""
+        shown = self._span is not None and self._last is not None and self._last.state in _SERVING
+        self.set_class(shown, "-charts")
+        alone = shown and self.size.height < _ROWS_FOR_FIGURES_TOO
+        self.set_class(alone, "-charts-only")
+        if self._span is None or self._last is None or not shown:
+            return []
+        width = max(10, self.size.width)
+        name = f"── {SPANS[self._span]} "
+        title: Row = [(name, "title"), ("─" * (width - len(name)), "dim")]
+        notes = note_rows(self._last.frame) if alone else []
+        return [fit(row, width) for row in (title, *chart_rows(self._timeline, self._span, width), *notes)]
+
+    def action_charts(self) -> None:
+        """No charts, two minutes, one hour, none."""
+        spans = [None, *SPANS]
+        self._span = spans[(spans.index(self._span) + 1) % len(spans)]
+        self.redraw()
+
     def action_toggle_log(self) -> None:
         """The log alone, or with the figures."""
         self.toggle_class("-log-only")
@@ -220,7 +250,7 @@ class InstanceScreen(CockpitScreen):
         """The figures as text."""
         if self._last is None:
             return
-        lines = [row_text(row).rstrip() for row in self.panel_rows(self._last)]
+        lines = [row_text(row).rstrip() for row in (*self.panel_rows(self._last), *self._chart_rows())]
         title = f"{self._last.record.slug} {self._last.state} {self._last.record.url}"
         self.app.copy_to_clipboard("\n".join([title, *lines]))
         self.cockpit.inform("what is shown was sent to the terminal's clipboard")
