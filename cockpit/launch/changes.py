@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from cockpit.launch.forecast import Subject, forecast_of, with_values
+from cockpit.planner.forecast import CONTEXT_BYTES
 from cockpit.planner.forecast_types import Change, Fits, Forecast
 from cockpit.planner.pages import bytes_per_head
 from cockpit.rules.context import Context
@@ -71,11 +72,13 @@ def _dtypes(ctx: Context, _subject: Subject, _now: Forecast) -> Iterator[_Values
 def _utilizations(ctx: Context, _subject: Subject, now: Forecast) -> Iterator[_Values]:
     """More of the card; less where others hold so much of it that vLLM would refuse to start."""
     current = ctx.values.get("gpu_memory_utilization") or 0.92
-    crowded = any(gpu.free_bytes is not None and gpu.budget_bytes > gpu.free_bytes for gpu in now.per_gpu)
+    crowded = any(
+        gpu.free_bytes is not None and gpu.budget_bytes > gpu.free_bytes - CONTEXT_BYTES for gpu in now.per_gpu
+    )
     if crowded:
-        room = min((gpu.free_bytes or 0) / gpu.total_bytes for gpu in now.per_gpu)
+        room = min(((gpu.free_bytes or 0) - CONTEXT_BYTES) / gpu.total_bytes for gpu in now.per_gpu)
         best = int(room * 100) / 100
-        if 0 < best < current:
+        if 0 < best < current and all(gpu.free_bytes is not None for gpu in now.per_gpu):
             yield {"gpu_memory_utilization": best}
         return
     step = round(current * 100) + 1

@@ -217,7 +217,7 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
         findings=blocks_first(
             (
                 *plan_findings(ctx),
-                *pool_findings(ctx, forecast),
+                *pool_findings(ctx, forecast, subject.checkpoint),
                 *boots_findings(facts.boots_problem),
                 *flag_findings(argv[3:], facts.flags),
                 *secret_findings(facts.readable_secrets, str(entry.file)),

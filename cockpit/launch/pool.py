@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cockpit.checkpoint.types import Checkpoint
+from cockpit.planner.forecast import TIGHT_FRACTION
 from cockpit.planner.forecast_types import Change, Forecast
 from cockpit.planner.types import KvForecast
 from cockpit.rules.context import Context
@@ -52,10 +54,21 @@ def _one_request(forecast: Forecast, kv: KvForecast, length: int) -> Iterator[Fi
     elif not kv.fits:
         message = f"{_left(forecast)}, {need}: {tokens(abs(spare))} tokens ({percent(abs(spare) / length, 1)}) short"
         yield _finding("kv-headroom", "warn", "max_model_len", message, _fix(forecast))
-    elif forecast.fits == "tight":
+    elif _certain(forecast, kv, length):
+        if forecast.fits == "tight" and forecast.reason is not None:
+            fix = "Free memory there, or set gpu_memory_utilization lower."
+            yield _finding("memory-hardly-free", "warn", "gpu_memory_utilization", forecast.reason, fix)
+    else:
         message = f"{_left(forecast)}: {tokens(spare)} tokens ({percent(spare / length, 1)}) beyond one request"
         fix = "" if forecast.basis == "measured" else "The first boot says how many tokens there really are."
         yield _finding("kv-headroom", "warn", "max_model_len", message, fix)
+
+
+def _certain(forecast: Forecast, kv: KvForecast, length: int) -> bool:
+    """Whether one request fits with room to spare, whatever of the error band comes true."""
+    pool = min((gpu.kv.bytes for gpu in forecast.per_gpu), default=kv.blocks * kv.bytes_per_block)
+    spare = kv.capacity_tokens - length
+    return spare >= TIGHT_FRACTION * length and kv.bytes_needed <= pool - (forecast.error_bytes or 0)
 
 
 def _state_blocks(ctx: Context, forecast: Forecast, kv: KvForecast, hybrid: bool) -> Iterator[Finding]:
@@ -70,7 +83,7 @@ def _state_blocks(ctx: Context, forecast: Forecast, kv: KvForecast, hybrid: bool
         yield _finding("hybrid-state-blocks", "block", "max_num_seqs", message, fix)
 
 
-def pool_findings(ctx: Context, forecast: Forecast) -> Iterator[Finding]:
+def pool_findings(ctx: Context, forecast: Forecast, checkpoint: Checkpoint | None) -> Iterator[Finding]:
     """What the pool of KV blocks says against the plan; nothing where it is unknown.
 
     That a card has less free than vLLM asks for is a finding of `rules.parallel.free_memory`.
@@ -79,7 +92,7 @@ def pool_findings(ctx: Context, forecast: Forecast) -> Iterator[Finding]:
     if kv is None:
         return
     yield from _one_request(forecast, kv, ctx.values["max_model_len"])
-    hybrid = ctx.checkpoint is not None and keeps_state(ctx.checkpoint)
+    hybrid = checkpoint is not None and keeps_state(checkpoint)
     yield from _state_blocks(ctx, forecast, kv, hybrid)
 
 

@@ -156,3 +156,22 @@ def test_a_plan_keeps_what_its_boot_can_teach(tmp_path: Path) -> None:
     assert plan.boot is not None
     assert (plan.boot.gpu_name, plan.boot.settings.kv.tensor_parallel) == ("NVIDIA GeForce RTX 3090", 2)
     assert msgspec.json.decode(msgspec.json.encode(plan.boot), type=type(plan.boot)) == plan.boot
+
+
+def test_a_card_that_has_hardly_enough_free_is_a_warning_of_its_own(tmp_path: Path) -> None:
+    held = Gpu(
+        index=0,
+        uuid="u",
+        name="NVIDIA H200",
+        total_bytes=140 * GIB,
+        usable_bytes=139 * GIB,
+        used_bytes=11 * GIB,
+        capability=(9, 0),
+    )
+    entry = Entry(slug=slug(), file=tmp_path / "x.yaml", shipped=False)
+    plan = make_plan(entry, {"gpus": (0,)}, facts("auto-round-w4-hybrid", Rig(gpus=(held,))))
+    assert plan.forecast is not None and plan.forecast.fits == "tight"
+    rules = {one.rule: one for one in plan.findings}
+    assert rules["memory-hardly-free"].severity == "warn"
+    assert "kv-headroom" not in rules and "memory-in-use" not in rules
+    assert {"gpu_memory_utilization": 0.91} in [one.set for one in plan.forecast.changes]

@@ -35,7 +35,7 @@ def found(folder: str, rig: str, length: int = 262144, **chosen: Any) -> dict[st
     facts = Facts(rig=described, checkpoint=checkpoint, engine=None, environ={}, free_port=8000, cwd="/")
     ctx = context_for(slug, chosen, facts)
     forecast = full_forecast(ctx, subject_of(facts))
-    return {finding.rule: finding for finding in pool_findings(ctx, forecast)}
+    return {finding.rule: finding for finding in pool_findings(ctx, forecast, checkpoint)}
 
 
 def test_a_4_bit_27b_at_its_whole_context_is_calm_on_two_cards() -> None:

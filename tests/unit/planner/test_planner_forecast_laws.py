@@ -161,6 +161,8 @@ def test_others_memory_on_the_card_is_a_reason() -> None:
     crowded = made("bf16", flags, 80, free_bytes=70 * GIB)
     assert crowded.fits == "no"
     assert crowded.reason == "vLLM asks for 73.60 GiB of GPU 0, which has 70.00 GiB free"
+    hardly = made("bf16", flags, 80, free_bytes=74 * GIB)
+    assert hardly.fits == "tight" and "CUDA itself takes up to 0.5" in (hardly.reason or "")
 
 
 def test_eager_mode_has_no_graphs_and_vision_takes_memory() -> None:
