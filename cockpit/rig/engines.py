@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from cockpit.errors import CockpitError
+from cockpit.rig.elf import cuda_of_kernels
 from cockpit.rig.managed import managed_homes, read_marker
 from cockpit.rig.platforms import cuda_of, platform_of
 from cockpit.rig.probe import probe_command
@@ -71,6 +72,7 @@ def probe_engine(command: Path, engine_id: str, source: Literal["managed", "conf
         platform=platform_of(versions),
         torch=versions.get("torch"),
         cuda=cuda_of(versions),
+        kernels_cuda=cuda_of_kernels(Path(probe.package)) if probe.package else None,
         wna16_bits=probe.wna16_bits,
         wna16_zero_point_bits=probe.wna16_zero_point_bits,
         moe_packed_widths=probe.moe_packed_widths,

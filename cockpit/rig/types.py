@@ -89,6 +89,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     torch: str | None = None
     cuda: tuple[int, int] | None = None
     """The CUDA that its torch was built with."""
+    kernels_cuda: int | None = None
+    """Major version of the CUDA that vLLM's own kernels were built for; None where it cannot be read."""
     wna16_bits: tuple[int, ...] | None = None
     """Widths of WNA16_SUPPORTED_TYPES_MAP; None where it cannot be read."""
     wna16_zero_point_bits: tuple[int, ...] | None = None

@@ -52,6 +52,17 @@ def gpu_generation(ctx: Context) -> Iterator[Finding]:
         yield _finding("gpu-too-old", "block", "engine", message, "Choose newer GPUs, or a vLLM built with CUDA 12.")
 
 
+def cuda_mismatch(ctx: Context) -> Iterator[Finding]:
+    """vLLM's kernels and its torch must be built for one major version of CUDA: the import dies otherwise."""
+    engine = ctx.engine
+    if engine is None or engine.cuda is None or engine.kernels_cuda in (None, engine.cuda[0]):
+        return
+    message = f"{engine.id} was built for CUDA {engine.kernels_cuda}, and its torch for {_version(engine.cuda)}"
+    fix = "Install vLLM and torch together: `uv pip install vllm --torch-backend=auto`."
+    runtime = f"it would die for want of libcudart.so.{engine.kernels_cuda}"
+    yield _finding("cuda-mismatch", "block", "engine", f"{message}: {runtime}", fix)
+
+
 def bfloat16(ctx: Context) -> Iterator[Finding]:
     """bfloat16 by name needs compute capability 8.0; vLLM's `auto` falls back to float16 by itself."""
     old = sorted(capability for capability in ctx.capabilities if capability < _AMPERE)
@@ -123,5 +134,5 @@ def memory(ctx: Context) -> Iterator[Finding]:
         yield _finding("host-memory", "warn", "host", message, fix)
 
 
-RULES = (gpu_generation, bfloat16, toolkit, peer_to_peer, caches, memory)
+RULES = (gpu_generation, cuda_mismatch, bfloat16, toolkit, peer_to_peer, caches, memory)
 """In the order in which their findings are shown."""

@@ -63,6 +63,11 @@ class BootLog:
         self._draft = BootDraft()
         self._trouble = TroubleReader(self._arguments)
 
+    def engine_began(self, at: float) -> None:
+        """An engine process began at Unix time ``at``: whatever the log says, Python has imported vLLM by then."""
+        if not self._draft.ready:
+            self._draft.enter("config", self._since_spawn(at))
+
     def feed_unfinished(self, line: str, now: float) -> None:
         """Read the line that has no newline yet: only a progress bar says something before it ends."""
         if line.lstrip().startswith(_PROGRESS_BARS) or " pid=" in line:

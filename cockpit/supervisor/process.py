@@ -122,6 +122,14 @@ def _kill_checked(who: ProcessIdentity, number: signal.Signals) -> bool:
     return True
 
 
+def is_engine(who: ProcessIdentity) -> bool:
+    """Whether a process bears the title that vLLM gives to its engines and workers (``VLLM::…``)."""
+    try:
+        return (_PROC / str(who.pid) / "comm").read_bytes().startswith(b"VLLM::")
+    except OSError:
+        return False
+
+
 def leads_own_group(who: ProcessIdentity) -> bool:
     """Whether this very process lives and leads its process group, so that killing the group is safe."""
     stat = _read_stat(who.pid)

@@ -147,6 +147,7 @@ class BootWatch:
         if life == "starting" and now - self._noted_at >= _NOTE_EVERY_SECONDS:
             self._noted_at = now
             note_descendants(self.running)
+            self._look_at_the_tree()
         lines = self._read()
         while life == "dead" and self._tail.unread_bytes:
             lines = (lines + self._read())[-_MAX_LINES:]
@@ -170,6 +171,13 @@ class BootWatch:
             problem=problem,
             diagnosis=self._log.diagnosis(end_of(record, dead=True)) if life == "dead" else None,
         )
+
+    def _look_at_the_tree(self) -> None:
+        """A server that is told to log little shows by its processes that its engine has begun."""
+        descendants = self.running.record.descendants
+        engine = min((who.start_time for who in descendants if process.is_engine(who)), default=None)
+        if engine is not None:
+            self._log.engine_began(engine)
 
     def _remember(self, record: InstanceRecord, boot: BootState) -> None:
         """Keep its times for the next boot; a home that cannot be written to costs no more than those."""

@@ -179,6 +179,7 @@ KINDS = {
         "block",
     ),
     "no-kernel-image for Volta": Kind({"rig": gpus("Tesla V100", (7, 0))}, "gpu-too-old", "block"),
+    "libcudart-missing": Kind({"engine": changed(ENGINE, cuda=(12, 9), kernels_cuda=13)}, "cuda-mismatch", "block"),
     "fa3-or-cc": Kind(
         {"rig": gpus("Tesla T4", (7, 5)), "slug": {"flags": {"dtype": "bfloat16"}}}, "bfloat16-capability", "block"
     ),

@@ -313,3 +313,13 @@ def test_lines_are_known_behind_what_collects_them(carrier: str, process: str) -
     log = BootLog(0.0)
     log.feed([f"{carrier}{process}INFO 11-29 20:00:00 [gpu_worker.py:560] Available KV cache memory: 8.97 GiB"], 1.0)
     assert log.snapshot().facts.available_kv_gib == 8.97
+
+
+def test_a_server_that_logs_little_is_past_its_imports_once_its_engine_runs() -> None:
+    quiet = BootLog(at("20:00:00"))
+    quiet.engine_began(at("20:00:09"))
+    assert quiet.snapshot().current == "config"
+    assert quiet.snapshot().stages[0].ended == 9.0
+    quiet.feed(["Loading safetensors checkpoint shards:  50% Completed | 1/2 [00:01<00:01]"], at("20:00:12"))
+    quiet.engine_began(at("20:00:09"))
+    assert quiet.snapshot().current == "weights"
