@@ -108,6 +108,7 @@ def _available(draft: BootDraft, match: Match, at: float) -> None:
 
 def _capacity(draft: BootDraft, match: Match, at: float) -> None:
     draft.learn(capacity_tokens=_count(match[1]))
+    draft.pool_told = True
     draft.close("kv_pool", at)
     draft.note("kv_pool", f"{_count(match[1]):,} tokens")
     if match[2]:
@@ -123,7 +124,7 @@ def _concurrency(draft: BootDraft, match: Match, _: float) -> None:
     length, requests = _count(match[1]), float(match[2].replace(",", ""))
     draft.learn(max_model_len=length, max_concurrency=requests)
     told = draft.facts.capacity_tokens
-    if told is not None and length * requests > told * _ROUNDING:
+    if told is not None and draft.pool_told and length * requests > told * _ROUNDING:
         draft.learn(capacity_tokens=int(length * requests), capacity_corrected=True)
         draft.note("kv_pool", f"{int(length * requests):,} tokens")
 

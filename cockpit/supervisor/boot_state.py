@@ -106,6 +106,8 @@ class BootDraft:
     def __init__(self) -> None:
         self.facts = BootFacts()
         self.ready = False
+        self.pool_told = False
+        """Whether a line gave the pool in tokens."""
         self._current: StageId = "environment"
         self._started: dict[StageId, float] = {"environment": 0.0}
         self._ended: dict[StageId, float] = {}

@@ -19,7 +19,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"nvidia-container-cli:",
         ),
         versions="any",
-        explain=say("The container needs CUDA {cuda}, which the host's driver does not offer: it never started."),
+        explain=say(
+            "The container needs CUDA {cuda}, which the host's driver does not offer: it never started.",
+            "The container needs a newer CUDA than the host's driver offers: it never started.",
+        ),
         fixes=do("Update the host's driver, or use an image for an older CUDA."),
     ),
     Symptom(
@@ -143,7 +146,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="any",
         explain=say(
-            "vLLM and torch do not belong together: {file} is missing or of another version (CUDA 12 and 13 mixed?)."
+            "vLLM and torch do not belong together: {file} is missing or of another version (CUDA 12 and 13 mixed?).",
+            "vLLM and torch do not belong together: a library is missing or of another version.",
         ),
         fixes=do("Install both together into a fresh environment: `uv pip install vllm --torch-backend=auto`."),
     ),
@@ -193,7 +197,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"cannot find -lcuda",
         ),
         versions="0.9 to 0.33",
-        explain=say("Triton compiles a small C file at boot, and the compiler or {file} is missing."),
+        explain=say(
+            "Triton compiles a small C file at boot, and the compiler or {file} is missing.",
+            "Triton compiles a small C file at boot, and the compiler or Python's headers are missing.",
+        ),
         fixes=do(
             "Install gcc and the headers of the environment's Python (apt install gcc python3-dev); uv's "
             "Pythons have them."
@@ -226,7 +233,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"OutOfResources",
         ),
         versions="any",
-        explain=say("A Triton kernel asks for more {what} than this card has."),
+        explain=say(
+            "A Triton kernel asks for more {what} than this card has.",
+            "A Triton kernel asks for more than this card has.",
+        ),
         fixes=do("Upgrade vLLM, or choose another backend (--attention-backend)."),
     ),
     Symptom(
@@ -313,7 +323,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         id="cuda-error",
         patterns=(r"CUDA (?:driver )?error: (?P<what>[^\n]{3,120})", r"AcceleratorError: (?P<what>[^\n]{3,120})"),
         versions="any",
-        explain=say("The GPU's driver reported: {what}."),
+        explain=say(
+            "The GPU's driver reported: {what}.",
+            "The GPU's driver reported an error.",
+        ),
         fixes=do(
             "Look at `dmesg` for Xid lines; start again, and if it comes back with another vLLM version.",
         ),

@@ -125,7 +125,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="0.2 to 0.33",
         explain=say(
-            "{heads} attention heads (or the layer's size) cannot be cut into {ranks} equal parts, one a GPU."
+            "{heads} attention heads (or the layer's size) cannot be cut into {ranks} equal parts, one a GPU.",
+            "The model's heads or layers cannot be cut into equal parts, one a GPU.",
         ),
         fixes=_divisor_fixes,
     ),
@@ -138,7 +139,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"CUDA error: invalid device ordinal",
         ),
         versions="0.2 to 0.33",
-        explain=say("The command asks for {wanted} GPUs, and vLLM sees {there}."),
+        explain=say(
+            "The command asks for {wanted} GPUs, and vLLM sees {there}.",
+            "The command asks for more GPUs than vLLM sees.",
+        ),
         fixes=_gpu_fixes,
     ),
     Symptom(
@@ -169,7 +173,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="0.2 to 0.33",
         explain=say(
             "The GPU ({gpu}) is too old for what was asked: bfloat16 needs compute capability 8.0, this "
-            "one has {now}."
+            "one has {now}.",
+            "The GPU is too old for what was asked: bfloat16 and some kernels need compute capability 8.0 or more.",
         ),
         fixes=do("Add --dtype half."),
     ),

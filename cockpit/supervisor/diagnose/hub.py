@@ -138,7 +138,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"\[Errno 13\] Permission denied",
         ),
         versions="any",
-        explain=say("The server may not read or write {file}."),
+        explain=say(
+            "The server may not read or write {file}.",
+            "The server may not read or write one of its files.",
+        ),
         fixes=do("Correct the owner or the mode of it, or point the caches (HF_HOME, VLLM_CACHE_ROOT) elsewhere."),
     ),
 )

@@ -38,7 +38,8 @@ def _max_len(seen: Evidence) -> str:
     needed = seen.find(r"([\d.]+) G(?:i)?B(?: of)? KV cache (?:memory )?is needed")
     there = seen.find(r"available KV cache\s+memory \(?([\d.]+)")
     stored = seen.find(r"stored in KV cache \(([\d,]+)\)")
-    text = f"One request of {count(wanted)} tokens does not fit the KV pool"
+    request = "One request at the full context" if wanted is None else f"One request of {count(wanted)} tokens"
+    text = f"{request} does not fit the KV pool"
     if needed is not None and there is not None:
         text += f": it needs {gib(needed)}, there are {gib(there)}"
     elif stored is not None:
@@ -124,7 +125,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"VLLM_CPU_KVCACHE_SPACE.{0,200}(?:exceed|larger|not enough|too (?:large|big))",
         ),
         versions="0.26 to 0.33, CPU",
-        explain=say("The server asks for more memory than the host has free ({free} of {total} GiB)."),
+        explain=say(
+            "The server asks for more memory than the host has free ({free} of {total} GiB).",
+            "The server asks for more memory than the host has free.",
+        ),
         fixes=_cpu_fixes,
     ),
 )

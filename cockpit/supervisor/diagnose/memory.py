@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import (
     budget,
@@ -88,11 +90,13 @@ def _sampling(seen: Evidence) -> bool:
     )
 
 
+_AT_START = r"\b(?:init_device|mem_get_info|MemorySnapshot|set_device|_lazy_init)\b"
+
+
 def _early(seen: Evidence) -> bool:
-    return (
-        _in(r":(?:init_device|mem_get_info|MemorySnapshot|measure|set_device|_lazy_init)$", seen)
-        and not seen.incident.after_ready
-    )
+    """The driver itself had nothing left, before the allocator asked for anything."""
+    told = seen.in_frames(_AT_START) or re.search(_AT_START, seen.incident.text) is not None
+    return told and not seen.incident.after_ready
 
 
 def _host_starved(seen: Evidence) -> bool:

@@ -8,6 +8,13 @@ from cockpit.supervisor.diagnose.words import count, do, say
 _TEXT_ONLY = r"architectures \[.*?(?P<name>Qwen3_5\w*ForCausalLM|\w*(?:VL|_5|_6)\w*ForCausalLM)"
 
 
+def _over_derived(seen: Evidence) -> str:
+    wanted, most = seen.number("wanted"), seen.number("derived")
+    if wanted is None or most is None:
+        return "The context is longer than the checkpoint states."
+    return f"The context of {count(wanted)} tokens is longer than the {count(most)} that the checkpoint states."
+
+
 def _derived_fixes(seen: Evidence) -> list[Fix]:
     most = seen.number("derived")
     fixes = []
@@ -30,7 +37,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="0.6 to 0.33",
         explain=say(
-            "This vLLM's transformers does not know the model type {type}: the model family is newer than the engine."
+            "This vLLM's transformers does not know the model type {type}: the model family is newer than "
+            "the engine.",
+            "This vLLM's transformers does not know the model: the model family is newer than the engine.",
         ),
         fixes=do(
             "Upgrade vLLM first, then the transformers that it asks for: `cockpit engines` lists what is installed."
@@ -50,7 +59,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         id="text-only-arch",
         patterns=(_TEXT_ONLY + r".{0,200}not supported for now", r"architectures \['(?P<name>Qwen3_5\w*ForCausalLM)"),
         versions="0.17 to 0.33",
-        explain=say("This vLLM has no text-only class {name}; it serves the family by its multimodal class."),
+        explain=say(
+            "This vLLM has no text-only class {name}; it serves the family by its multimodal class.",
+            "This vLLM has no text-only class for the family; it serves it by its multimodal class.",
+        ),
         fixes=do(
             "Use a newer vLLM.",
             "Or name the multimodal class in the checkpoint's config.json (architectures: "
@@ -68,7 +80,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"was supported in vLLM until v(?P<until>[\d.]+)",
         ),
         versions="0.2 to 0.33",
-        explain=say("This vLLM has no model class for {name}."),
+        explain=say(
+            "This vLLM has no model class for {name}.",
+            "This vLLM has no model class for the checkpoint's architecture.",
+        ),
         fixes=do(
             "Use a vLLM that knows the architecture (its release notes name new ones), or the engine the "
             "model's card names.",
@@ -83,11 +98,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"is greater than the derived max_model_len",
         ),
         versions="0.4 to 0.33",
-        explain=lambda seen: (
-            f"The context of {count(seen.number('wanted'))} tokens is longer than the "
-            f"{count(seen.number('derived'))} "
-            "that the checkpoint states."
-        ),
+        explain=_over_derived,
         fixes=_derived_fixes,
     ),
     Symptom(
@@ -120,7 +131,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="0.6 to 0.33",
         explain=say(
-            "vLLM does not have the parser that the command names ({name}), or it does not fit the tokenizer."
+            "vLLM does not have the parser that the command names ({name}), or it does not fit the tokenizer.",
+            "The parser that the command names is not there, or does not fit the tokenizer.",
         ),
         fixes=do("Use a parser that this vLLM lists in the message, or leave the flag out."),
     ),

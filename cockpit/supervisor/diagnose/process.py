@@ -150,7 +150,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"[Ss]erver process terminated unexpectedly",
         ),
         versions="any",
-        explain=say("The server ended with exit code {code}, and its log does not say why."),
+        explain=say(
+            "The server ended with exit code {code}, and its log does not say why.",
+            "The server ended, and its log does not say why.",
+        ),
         fixes=do(
             "Start it in a terminal, or with a fuller log.",
             Fix(text="A fuller log.", env={"VLLM_LOGGING_LEVEL": "DEBUG"}),
@@ -177,7 +180,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"ImportError: (?P<name>[^\n]{1,160})",
         ),
         versions="any",
-        explain=say("vLLM's environment lacks a Python module or has it in a wrong version: {name}."),
+        explain=say(
+            "vLLM's environment lacks a Python module or has it in a wrong version: {name}.",
+            "vLLM's environment lacks a Python module or has it in a wrong version.",
+        ),
         fixes=do("Install it into the environment of that vLLM, or install vLLM anew."),
     ),
     Symptom(

@@ -54,7 +54,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="0.20 to 0.33",
         explain=say(
-            "VLLM_MARLIN_INPUT_DTYPE is {value}; vLLM takes int8 or fp8 in small letters, and no empty text."
+            "VLLM_MARLIN_INPUT_DTYPE is {value}; vLLM takes int8 or fp8 in small letters, and no empty text.",
+            "VLLM_MARLIN_INPUT_DTYPE has a value that vLLM does not take: int8 or fp8 in small letters, or unset.",
         ),
         fixes=do(_NO_INT8),
     ),
@@ -64,7 +65,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Invalid value '(?P<value>[^']*)' for (?P<name>VLLM_\w+)\. Valid options: (?P<options>\[[^\]]*\])",
         ),
         versions="0.10 to 0.33",
-        explain=say("The variable {name} is {value}; vLLM takes one of {options}."),
+        explain=say(
+            "The variable {name} is {value}; vLLM takes one of {options}.",
+            "A VLLM_ variable has a value that vLLM does not take.",
+        ),
         fixes=lambda seen: [
             Fix(text=f"Remove {seen.groups.get('name', 'it')} from the environment.", env={seen.groups["name"]: None})
             if "name" in seen.groups
@@ -116,7 +120,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             rf"no module or parameter named '(?P<name>[^']*{_TENSOR})'",
         ),
         versions="0.9 to 0.33",
-        explain=say("The checkpoint has a tensor {name} that this vLLM's model class has no place for."),
+        explain=say(
+            "The checkpoint has a tensor {name} that this vLLM's model class has no place for.",
+            "The checkpoint has a quantized tensor that this vLLM's model class has no place for.",
+        ),
         fixes=do(
             "Use another export of the checkpoint (router gate and small layers in bf16), or a vLLM that "
             "its card names.",
@@ -135,7 +142,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"start \(\d+\) \+ length \(\d+\) exceeds dimension size",
         ),
         versions="0.6 to 0.33",
-        explain=say("The checkpoint does not match the model class: {name} has no place or another shape."),
+        explain=say(
+            "The checkpoint does not match the model class: {name} has no place or another shape.",
+            "The checkpoint does not match the model class: tensors are missing, too many or of another shape.",
+        ),
         fixes=do("Check that config.json belongs to the weights, or use a vLLM that the model's card names."),
     ),
     Symptom(
@@ -162,7 +172,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"is not supported for quantization\s+method",
         ),
         versions="0.2 to 0.33",
-        explain=say("The {method} kernels compute in {supported}, not in {dtype}."),
+        explain=say(
+            "The {method} kernels compute in {supported}, not in {dtype}.",
+            "The quantized kernels do not compute in the type that was asked for.",
+        ),
         fixes=do(
             "Add --dtype half.",
             "Or leave --quantization out, so that vLLM picks the Marlin kernel, which takes bfloat16.",
@@ -177,7 +190,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"is not supported for the current GPU",
         ),
         versions="0.2 to 0.33",
-        explain=say("The weights' format needs a GPU of compute capability {least}; this one has {now} (tenfold)."),
+        explain=say(
+            "The weights' format needs a GPU of compute capability {least}; this one has {now} (tenfold).",
+            "The weights' format needs a newer GPU than this one.",
+        ),
         fixes=do("Use a checkpoint in a format that this card has kernels for, such as AutoRound or GPTQ in 4 bits."),
     ),
     Symptom(
@@ -191,7 +207,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"No compressed-tensors compatible scheme was found",
         ),
         versions="0.2 to 0.33",
-        explain=say("This vLLM cannot read the checkpoint with the quantization method {method}."),
+        explain=say(
+            "This vLLM cannot read the checkpoint with the quantization method {method}.",
+            "This vLLM cannot read the checkpoint's quantization.",
+        ),
         fixes=do("Leave --quantization out: config.json names the method.", "Or use a vLLM that has the method."),
     ),
     Symptom(
@@ -221,7 +240,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"argument --kv-cache-dtype: invalid choice: '(?P<value>[\w-]+)'",
         ),
         versions="0.10 to 0.33",
-        explain=say("This vLLM has no KV type {value}."),
+        explain=say(
+            "This vLLM has no KV type {value}.",
+            "This vLLM has no such KV type.",
+        ),
         fixes=_kv_type_fixes,
     ),
     Symptom(
@@ -234,7 +256,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"is not valid for this configuration\.\s+Reason",
         ),
         versions="0.11 to 0.33",
-        explain=say("No attention backend goes with this model, card and KV type: {reason}."),
+        explain=say(
+            "No attention backend goes with this model, card and KV type: {reason}.",
+            "No attention backend goes with this model, card and KV type.",
+        ),
         fixes=lambda seen: [
             Fix(text="Leave --attention-backend out and let vLLM choose."),
             *_kv_type_fixes(seen)[:1],
@@ -264,7 +289,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"local variable '(?P<name>\w+)' referenced before assignment",
         ),
         versions="0.9 to 0.33",
-        explain=say("This vLLM has a faulty path for this checkpoint on this card: {name} is used before it is set."),
+        explain=say(
+            "This vLLM has a faulty path for this checkpoint on this card: {name} is used before it is set.",
+            "This vLLM has a faulty path for this checkpoint on this card.",
+        ),
         fixes=do(
             "Upgrade vLLM; until then use a checkpoint in another format or a card that Marlin runs on "
             "(7.5 and later)."
@@ -280,7 +308,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"No compiled \w*(?:moe|fp4|cutlass)\w*",
         ),
         versions="0.10 to 0.33",
-        explain=say("This vLLM build has no {kernel} kernel for this card (capability {capability})."),
+        explain=say(
+            "This vLLM build has no {kernel} kernel for this card (capability {capability}).",
+            "This vLLM build has no FP4 kernel for this card.",
+        ),
         fixes=do(
             "Upgrade vLLM.",
             Fix(text="Or let FlashInfer do the experts.", env={"VLLM_USE_FLASHINFER_MOE_FP4": "1"}),
@@ -294,7 +325,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"No (?:suitable|supported) (?:\w+ )?(?:MoE|moe) backend",
         ),
         versions="0.20 to 0.33",
-        explain=say("No kernel of this vLLM does the checkpoint's {kind} layers on this card."),
+        explain=say(
+            "No kernel of this vLLM does the checkpoint's {kind} layers on this card.",
+            "No kernel of this vLLM does the checkpoint's layers on this card.",
+        ),
         fixes=do("See the reasons in the log: often humming-kernels is missing or the width needs a newer vLLM."),
     ),
 )

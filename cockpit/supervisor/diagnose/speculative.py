@@ -25,7 +25,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="0.26 to 0.33",
         explain=say(
             "The draft model has {name}, for which this vLLM's {model} has no place: the draft is newer "
-            "than the engine."
+            "than the engine.",
+            "The draft model has a layer that this vLLM has no place for: the draft is newer than the engine.",
         ),
         fixes=lambda seen: [
             Fix(text="Use a vLLM release that knows this draft, or the model's own MTP layers (method mtp)."),

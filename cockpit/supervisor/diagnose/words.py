@@ -9,6 +9,7 @@ from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.types import Evidence, Explain, Fix, Fixes
 from cockpit.units import UNKNOWN
 
+_PLACE = re.compile(r"\{(\w+)\}")
 HIGHEST_UTILIZATION = 0.95
 """Above it nothing is left for what vLLM does not count: advice to go higher helps nobody."""
 _DEFAULT_UTILIZATION = 0.92
@@ -19,9 +20,17 @@ _IN_USE = re.compile(r"(?:this process|Process \d+) has (?P<size>[\d.]+) (?P<uni
 _GIB_OF = {"K": 1 / 1024**2, "M": 1 / 1024, "G": 1.0}
 
 
-def say(text: str) -> Explain:
-    """The same sentence whatever the log says; ``{name}`` takes a named group of the pattern."""
-    return lambda seen: text.format_map(_Groups(seen.groups))
+def say(text: str, plain: str = "") -> Explain:
+    """The same sentence whatever the log says; ``{name}`` takes a named group of the pattern.
+
+    ``plain`` is said when a group is missing.
+    """
+    needed = set(_PLACE.findall(text))
+
+    def said(seen: Evidence) -> str:
+        return plain if plain and not needed <= seen.groups.keys() else text.format_map(_Groups(seen.groups))
+
+    return said
 
 
 def do(*fixes: Fix | str) -> Fixes:
