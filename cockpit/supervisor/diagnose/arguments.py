@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_NON_DEFAULT = re.compile(r"['\"](?P<name>\w{2,60})['\"]: (?P<value>'[^']{0,200}'|\"[^\"]{0,200}\"|[\w.+-]{1,60})")
+_NON_DEFAULT = re.compile(r"['\"](?P<name>\w{2,60})['\"]: (?P<value>'[^']{0,200}'|\"[^\"]{0,200}\"|[\w.+-]{1,60}|\{)")
 _CONFIG = re.compile(r"(?P<name>[a-z]\w{2,60})=(?P<value>'[^']{0,200}'|[\w.+-]{1,60})")
 _FLAG = re.compile(
     r"(?:^|\s)--(?P<name>[a-z][\w-]{1,60})(?:[ =](?P<value>'[^']{0,200}'|\"[^\"]{0,200}\"|[^\s\\-]\S{0,200}))?"

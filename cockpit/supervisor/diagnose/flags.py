@@ -182,7 +182,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         id="config-refused",
         patterns=(r"validation errors? for (?P<what>\w+Config)\b", r"^Value error, ", r"^Assertion failed, "),
         versions="0.10 to 0.33",
-        explain=lambda seen: f"vLLM refuses the command: {reason(seen)}",
+        explain=lambda seen: f"vLLM refuses the command: {reason(seen).rstrip('.')}.",
         fixes=do("Change or leave out what the message names."),
     ),
 )

@@ -14,6 +14,8 @@ from cockpit.supervisor.diagnose.matcher import Reading, first_incident, is_rema
 from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.types import Incident
 
+WAITING = "shm-broadcast-wait"
+"""The notice that is harmless in a boot however often it comes."""
 _STOP = re.compile(
     r"\[shutdown\] API server: shutdown triggered|Shutting down(?:$| FastAPI)|Received (?:SIGINT|SIGTERM|signal)"
 )
@@ -34,7 +36,7 @@ class TroubleReader:
     def boot_is_over(self) -> None:
         """The server answers: what went wrong before did no harm."""
         self._finder.boot_is_over()
-        self._counts.clear()
+        self._counts.pop(WAITING, None)
 
     def feed(self, line: Line, stage: Any) -> None:
         """Read one line, seen while ``stage`` of the boot ran."""

@@ -1,0 +1,331 @@
+"""How a log is read: the first true exception, whatever lies around it; healthy servers; ends without a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cockpit.errors import CockpitError
+from cockpit.supervisor.diagnose.files import diagnose_file, diagnose_lines
+from cockpit.supervisor.diagnose.types import Diagnosis, End
+from cockpit.supervisor.logfile import clean
+
+LOGS = Path(__file__).parents[3] / "fixtures" / "boot-logs"
+DEATHS = {
+    "cpu-0.32-badarch.log": "arch-unsupported",
+    "cpu-0.32-nodir.log": "model-not-found",
+    "cpu-0.32-offline.log": "hub-offline",
+    "cpu-0.32-port.log": "port-in-use",
+    "h200-0.26-nokv.log": "kv-max-len",
+    "h200-0.26-tp2.log": "too-few-gpus",
+}
+HEALTHY = sorted(path.name for path in LOGS.glob("*.log") if path.name not in DEATHS)
+READY = [
+    "(APIServer pid=1) INFO 11-29 20:00:00 [entry.py:1] vLLM server version 0.32.0",
+    "INFO:     Application startup complete.",
+]
+
+
+def lines_of(name: str) -> list[str]:
+    return [clean(line, 8000) for line in (LOGS / name).read_text(encoding="utf-8").split("\n")]
+
+
+def verdict(diagnosis: Diagnosis) -> tuple[object, ...]:
+    return (
+        diagnosis.healthy,
+        diagnosis.ready,
+        diagnosis.symptom,
+        diagnosis.first_exception,
+        diagnosis.place,
+        diagnosis.explanation,
+        diagnosis.fixes,
+        diagnosis.boot.facts,
+    )
+
+
+def of(text: str, end: End | None = None) -> Diagnosis:
+    return diagnose_lines([clean(line, 8000) for line in text.split("\n")], end)
+
+
+@pytest.mark.parametrize("name", [name for name in DEATHS if (LOGS / name).exists()])
+def test_a_real_death_is_named(name: str) -> None:
+    diagnosis = diagnose_file(str(LOGS / name))
+    assert (diagnosis.symptom, diagnosis.healthy, diagnosis.ready) == (DEATHS[name], False, False)
+    assert diagnosis.first_exception and diagnosis.place and diagnosis.fixes
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_server_has_no_symptom(name: str) -> None:
+    diagnosis = diagnose_file(str(LOGS / name))
+    assert diagnosis.healthy and diagnosis.ready
+    assert (diagnosis.symptom, diagnosis.first_exception, diagnosis.explanation, diagnosis.fixes) == (
+        None,
+        None,
+        None,
+        (),
+    )
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+@pytest.mark.parametrize("part", [0.2, 0.5, 0.8])
+def test_a_boot_that_is_cut_off_is_neither_ready_nor_dead(name: str, part: float) -> None:
+    lines = lines_of(name)
+    ready = next(index for index, line in enumerate(lines) if "Application startup complete" in line)
+    diagnosis = diagnose_lines(lines[: int(ready * part)])
+    assert (diagnosis.healthy, diagnosis.ready, diagnosis.symptom, diagnosis.first_exception) == (
+        False,
+        False,
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "vllm-1  | ",
+        "2026-11-29T20:01:44.123456789Z ",
+        "2026-11-29T20:01:44.123456789Z stderr F ",
+        "vllm-1  | 2026-11-29T20:01:44.123456789Z ",
+        "[pod/vllm-7d9f/vllm] ",
+        "Nov 29 20:01:44 host vllm[4711]: ",
+        "> ",
+        "\x1b[0;36m",
+        "\\x1b[1;36m",
+    ],
+)
+@pytest.mark.parametrize("name", [*[n for n in DEATHS if (LOGS / n).exists()], "h200-0.26-ct4-graph.log"])
+def test_what_kept_the_log_makes_no_difference(name: str, prefix: str) -> None:
+    plain = lines_of(name)
+    wrapped = [clean(prefix + line, 8000) for line in plain]
+    assert verdict(diagnose_lines(wrapped)) == verdict(diagnose_lines(plain))
+
+
+NOISE = st.lists(
+    st.tuples(st.integers(0, 10_000), st.text(alphabet="abcdefghij klmnopq 0123456789./:-_|%#()[]", max_size=60)),
+    max_size=20,
+)
+
+
+@pytest.mark.parametrize("name", [name for name in DEATHS if (LOGS / name).exists()])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(noise=NOISE)
+def test_noise_between_the_lines_changes_nothing(name: str, noise: list[tuple[int, str]]) -> None:
+    lines = lines_of(name)
+    expected = diagnose_lines(lines).symptom
+    for place, text in noise:
+        lines.insert(place % (len(lines) + 1), text)
+    assert diagnose_lines(lines).symptom == expected
+
+
+@settings(deadline=None)
+@given(st.text(max_size=2000))
+def test_any_text_is_read_and_none_is_healthy_without_a_ready_line(text: str) -> None:
+    diagnosis = of(text)
+    assert not diagnosis.healthy or "Application startup complete" in text
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=3000))
+def test_any_file_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    file = tmp_path_factory.mktemp("log") / "any.log"
+    file.write_bytes(data)
+    try:
+        assert not diagnose_file(str(file)).healthy or b"startup complete" in data
+    except CockpitError as error:
+        assert error.exit_code == 2
+
+
+def test_a_worker_comes_before_its_engine_and_the_engine_before_the_server() -> None:
+    diagnosis = of(
+        """(APIServer pid=1) INFO 06-02 10:00:00 [utils.py:286] non-default args: {'model': 'a/b', 'tensor_parallel_size': 2}
+(APIServer pid=1) Traceback (most recent call last):
+(APIServer pid=1)   File "/x/vllm/v1/engine/utils.py", line 1272, in wait_for_engine_startup
+(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}
+(EngineCore pid=2) ERROR 06-02 10:00:09 [core.py:1510] Traceback (most recent call last):
+(EngineCore pid=2) ERROR 06-02 10:00:09 [core.py:1510] Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for root cause.
+(Worker_TP1 pid=4) ERROR 06-02 10:00:08 [multiproc_executor.py:953] WorkerProc failed to start.
+(Worker_TP1 pid=4) ERROR 06-02 10:00:08 [multiproc_executor.py:953] Traceback (most recent call last):
+(Worker_TP1 pid=4) ERROR 06-02 10:00:08 [multiproc_executor.py:953]   File "/x/vllm/model.py", line 12, in odd
+(Worker_TP1 pid=4) ERROR 06-02 10:00:08 [multiproc_executor.py:953]     raise SomethingNew("never seen")
+(Worker_TP1 pid=4) ERROR 06-02 10:00:08 [multiproc_executor.py:953] vllm.errors.SomethingNew: never seen"""  # noqa: E501 - a log
+    )
+    assert diagnosis.first_exception == "vllm.errors.SomethingNew: never seen"
+    assert (diagnosis.symptom, diagnosis.place) == (None, "model.py:odd")
+
+
+def test_of_a_chain_the_exception_that_says_something_is_shown() -> None:
+    lookup = """Traceback (most recent call last):
+  File "/x/a.py", line 1, in get
+    return table[name]
+KeyError: 'some-name'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/x/b.py", line 2, in resolve
+    raise ValueError(text)
+ValueError: there is no such name"""
+    assert of(lookup).first_exception == "ValueError: there is no such name"
+    caused = """Traceback (most recent call last):
+  File "/x/a.py", line 1, in read
+    raise ValueError(1)
+ValueError: the true cause
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/x/b.py", line 2, in load
+    raise RuntimeError(2)
+RuntimeError: could not load"""
+    diagnosis = of(caused)
+    assert (diagnosis.first_exception, diagnosis.place) == ("ValueError: the true cause", "a.py:read")
+
+
+def test_a_message_may_begin_on_the_next_line_and_pydantics_reason_is_unwrapped() -> None:
+    assert of("ValueError:\n  the message").first_exception == "ValueError: the message"
+    text = (
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
+        "  Value error, the reason [type=value_error, input_value=ArgsKwargs(()), input_type=ArgsKwargs]\n"
+        "    For further information visit https://errors.pydantic.dev/2.14/v/value_error"
+    )
+    assert of(text).first_exception == "ValidationError: ModelConfig: the reason"
+
+
+def test_two_processes_in_one_line_are_told_apart() -> None:
+    line = (
+        "(Worker_TP0 pid=5) INFO 06-02 10:00:00 [a.py:1] loading(Worker_TP1 pid=6) ERROR 06-02 10:00:00 [b.py:2] "
+        "ValueError: Unknown quantization method: odd. Must be one of ['awq']."
+    )
+    assert of(line).symptom == "quantization-unknown"
+
+
+def test_an_exception_without_a_message_is_named_by_its_place() -> None:
+    diagnosis = of(
+        'Traceback (most recent call last):\n  File "/x/odd.py", line 7, in check\n    assert fits\nAssertionError'
+    )
+    assert (diagnosis.first_exception, diagnosis.place) == ("AssertionError", "odd.py:check")
+
+
+def test_an_engine_that_dies_after_it_was_ready_is_dead() -> None:
+    diagnosis = of(
+        "\n".join(
+            [
+                *READY,
+                "(EngineCore pid=2) ERROR 06-02 10:00:09 [core.py:1512] EngineCore encountered a fatal error.",
+                "(EngineCore pid=2) ERROR 06-02 10:00:09 [core.py:1512] Traceback (most recent call last):",
+                '(EngineCore pid=2) ERROR 06-02 10:00:09 [core.py:1512]   File "/x/run.py", line 1, in step',
+                "(EngineCore pid=2) ERROR 06-02 10:00:09 [core.py:1512] torch.AcceleratorError: CUDA "
+                "error: an illegal memory access was encountered",
+                "(APIServer pid=1) ERROR 06-02 10:00:09 [async_llm.py:1] AsyncLLM output_handler failed.",
+                "(APIServer pid=1) vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+                "(APIServer pid=1) INFO 06-02 10:00:10 [launcher.py:254] [shutdown] API server: shutdown triggered",
+            ]
+        )
+    )
+    assert (diagnosis.healthy, diagnosis.ready, diagnosis.symptom) == (False, True, "illegal-access")
+
+
+def test_a_requested_stop_is_no_death_even_with_an_engine_dead_error() -> None:
+    text = [
+        *READY,
+        "(APIServer pid=1) INFO 06-02 10:00:10 [launcher.py:254] [shutdown] API server: shutdown triggered",
+        "(APIServer pid=1) ERROR 06-02 10:00:11 [async_llm.py:1] AsyncLLM output_handler failed.",
+        "(APIServer pid=1) vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+    ]
+    diagnosis = of("\n".join(text), End(dead=True, exit_code=0, asked_for=True))
+    assert (diagnosis.healthy, diagnosis.symptom, diagnosis.first_exception) == (True, None, None)
+
+
+def test_a_failed_request_is_no_death() -> None:
+    text = [
+        *READY,
+        "ERROR:    Exception in ASGI application",
+        "Traceback (most recent call last):",
+        '  File "/x/app.py", line 1, in chat',
+        "ValueError: bad request",
+        'INFO:     127.0.0.1:1 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error',
+    ]
+    assert of("\n".join(text)).healthy
+
+
+@pytest.mark.parametrize(
+    ("code", "symptom"),
+    [(-9, "exit-137"), (137, "exit-137"), (-11, "segfault"), (-7, "bus-error"), (1, "died-silently")],
+)
+def test_an_end_without_a_word_is_told_by_its_exit_code(code: int, symptom: str) -> None:
+    for text in ("", "\n".join(READY)):
+        diagnosis = of(text, End(dead=True, exit_code=code))
+        assert (diagnosis.healthy, diagnosis.symptom, diagnosis.first_exception) == (False, symptom, None)
+        assert diagnosis.explanation and diagnosis.fixes
+
+
+def test_a_worker_that_hangs_after_ready_is_seen_and_waiting_during_a_boot_is_not() -> None:
+    waiting = (
+        "(EngineCore pid=2) INFO 06-02 10:00:09 [shm_broadcast.py:1] No available shared memory broadcast "
+        "block found in 60 seconds."
+    )
+    hang = of("\n".join([*READY, *[waiting] * 5]))
+    assert (hang.healthy, hang.symptom) == (False, "shm-broadcast-wait")
+    boot = of("\n".join([READY[0], *[waiting] * 5, READY[1]]))
+    assert (boot.healthy, boot.symptom) == (True, None)
+
+
+def test_skipped_tensors_make_a_ready_server_useless() -> None:
+    skipped = (
+        "(EngineCore pid=2) WARNING 06-02 10:00:09 [qwen3_5.py:418] Parameter layers.8.weight_packed not found "
+        "in params_dict, skip loading"
+    )
+    diagnosis = of("\n".join([READY[0], *[skipped] * 300, READY[1]]))
+    assert (diagnosis.ready, diagnosis.healthy, diagnosis.symptom) == (True, False, "weights-skipped-silently")
+    assert diagnosis.explanation is not None and "300 tensors" in diagnosis.explanation
+
+
+def test_a_draft_that_was_asked_for_and_never_ran_is_said() -> None:
+    text = [
+        "(APIServer pid=1) INFO 06-02 10:00:00 [utils.py:286] non-default args: "
+        "{'model': 'a/b', 'speculative_config': {'method': 'dflash'}}",
+        *READY,
+        *[
+            "(APIServer pid=1) INFO 06-02 10:00:10 [loggers.py:1] Engine 000: Avg prompt throughput: 0.0 "
+            "tokens/s, Avg generation throughput: 25.0 tokens/s"
+        ]
+        * 4,
+    ]
+    assert of("\n".join(text)).symptom == "spec-silently-absent"
+    drafted = [
+        *text,
+        "(APIServer pid=1) INFO 06-02 10:00:10 [metrics.py:1] SpecDecoding metrics: Mean acceptance "
+        "length: 2.68, Avg Draft acceptance rate: 56.0%",
+    ]
+    assert of("\n".join(drafted)).symptom is None
+
+
+def test_of_a_restart_loop_the_last_boot_counts() -> None:
+    lines = [*lines_of("h200-0.26-nokv.log"), *lines_of("h200-0.26-ct4-graph.log")]
+    assert diagnose_lines(lines).healthy
+    assert diagnose_lines([*lines, *lines_of("h200-0.26-tp2.log")]).symptom == "too-few-gpus"
+
+
+def test_the_arithmetic_is_the_logs_own() -> None:
+    text = """(APIServer pid=1) INFO 06-02 10:00:00 [utils.py:286] non-default args: {'model': 'a/b', 'gpu_memory_utilization': 0.95}
+INFO [gpu_model_runner.py:5347] Model loading took 21.30 GiB memory and 12.0 seconds
+ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine."""  # noqa: E501 - a log
+    diagnosis = of(text)
+    assert diagnosis.explanation is not None
+    assert "21.3 GiB" in diagnosis.explanation and "0.95 already" in diagnosis.explanation
+    assert all("gpu_memory_utilization" not in fix.set for fix in diagnosis.fixes)
+
+
+def test_two_hundred_thousand_lines_are_read_in_bounded_memory() -> None:
+    import tracemalloc
+
+    lines = lines_of("h200-0.26-nokv.log")
+    tracemalloc.start()
+    diagnosis = diagnose_lines(line for _ in range(8) for line in lines)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert diagnosis.symptom == "kv-max-len" and peak < 4 << 20
