@@ -10,6 +10,7 @@ from cockpit.supervisor.diagnose import (
     memory,
     model,
     notices,
+    overlays,
     parallel,
     process,
     quantization,
@@ -18,6 +19,7 @@ from cockpit.supervisor.diagnose import (
 from cockpit.supervisor.diagnose.types import Symptom
 
 SYMPTOMS: tuple[Symptom, ...] = (
+    *overlays.SYMPTOMS,
     *kv.SYMPTOMS,
     *memory.SYMPTOMS,
     *hub.SYMPTOMS,
