@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -11,10 +12,13 @@ from cockpit import paths
 from cockpit.errors import CockpitError
 from cockpit.supervisor.boot_state import BootState, StageId
 from cockpit.supervisor.record import InstanceRecord
+from cockpit.units import tokens
 
 KEPT = 5
 """Boots that count for one engine version on one GPU model."""
 _MAX_BOOTS = 100
+_SMALLER = 0.9
+_ADDRESS = ("host", "port")
 _MAX_FILE_BYTES = 1 << 20
 _FORMAT = 1
 
@@ -30,6 +34,10 @@ class PastBoot(msgspec.Struct, frozen=True, kw_only=True):
     """From the spawn to the first answer."""
     stages: dict[StageId, float]
     """Seconds of each stage that there was."""
+    values: dict[str, Any] = {}
+    """Toggle values, without the address."""
+    capacity_tokens: int | None = None
+    """Of its KV pool."""
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +75,7 @@ def remembered(slug: str) -> Remembered:
             found = msgspec.json.decode(handle.read(_MAX_FILE_BYTES), type=_File)
     except FileNotFoundError:
         return Remembered()
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return Remembered(problem=f"{file} cannot be read: earlier boots do not count. Delete it to begin anew.")
     if found.format != _FORMAT or found.slug != slug:
         return Remembered()
@@ -102,6 +110,34 @@ def expected_of(record: InstanceRecord) -> Expectation | None:
     return expectation(earlier, record.engine_version, record.gpu_model)
 
 
+def _settings(record: InstanceRecord) -> dict[str, Any]:
+    values = {name: value for name, value in record.values.items() if name not in _ADDRESS}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def smaller_pool(record: InstanceRecord, boot: BootState) -> str | None:
+    """A sentence when the KV pool is clearly smaller than earlier boots with the same settings made it.
+
+    vLLM measures the free memory once: a GPU that was not empty then costs capacity for the server's whole life.
+    """
+    capacity = boot.facts.capacity_tokens
+    alike = [
+        past.capacity_tokens
+        for past in remembered(record.slug).boots
+        if past.created_at != record.created_at
+        and (past.engine_version, past.gpu_model) == (record.engine_version, record.gpu_model)
+        and past.values == _settings(record)
+        and past.capacity_tokens is not None
+    ][-KEPT:]
+    usual = statistics.median(alike) if alike else None
+    if capacity is None or usual is None or capacity >= usual * _SMALLER:
+        return None
+    return (
+        f"the KV pool has {tokens(capacity)} tokens, and had {tokens(usual)} with the same settings: "
+        "the GPU was not empty when it started; start it again once it is"
+    )
+
+
 def remember(record: InstanceRecord, boot: BootState) -> None:
     """Keep the times of a boot that got ready, once.
 
@@ -118,6 +154,8 @@ def remember(record: InstanceRecord, boot: BootState) -> None:
         gpu_model=record.gpu_model,
         seconds=round(record.ready_at - record.created_at, 3),
         stages={stage.id: round(stage.seconds, 3) for stage in boot.stages if stage.seconds is not None},
+        values=_settings(record),
+        capacity_tokens=boot.facts.capacity_tokens,
     )
     _save(record.slug, _kept((*known, past)))
 

@@ -182,6 +182,7 @@ class BootWatch:
     def _remember(self, record: InstanceRecord, boot: BootState) -> None:
         """Keep its times for the next boot; a home that cannot be written to costs no more than those."""
         self._remembered = True
+        self._problem = boot_history.smaller_pool(record, boot)
         try:
             boot_history.remember(record, boot)
         except CockpitError as error:

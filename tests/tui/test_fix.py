@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
+from typing import Any
 
+import pytest
 from textual.widgets import Button
 
+from cockpit import paths
+from cockpit.cli.main import main
 from cockpit.session import Session
 from cockpit.supervisor import store
 from cockpit.tui.screens.instance import InstanceScreen
@@ -83,3 +88,27 @@ async def test_a_death_is_on_the_screen_within_two_seconds(session: Session) -> 
         assert record.ended_at is not None
         assert seen - record.ended_at < 1.5, "from the look that found it dead to the screen"
         assert record.ended_at - record.created_at < 1.0 + 3.0, "it dies a second after its start"
+
+
+def test_the_shell_does_the_same(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    too_long("cpu/long")
+    paths.config_home().mkdir(parents=True, exist_ok=True)
+    engines = "\n".join(f"  - {engine}" for engine in session.config.engines)
+    (paths.config_home() / "config.yaml").write_text(f"engines:\n{engines}\n")
+
+    def cockpit(*words: str) -> tuple[int, dict[str, Any], str]:
+        code = main(list(words))
+        out, err = capsys.readouterr()
+        return code, json.loads(out) if out else {}, err
+
+    code, said, err = cockpit("serve", "cpu/long", "--wait", "--json")
+    assert (code, said["state"], said["diagnosis"]["symptom"]) == (1, "dead", "kv-max-len")
+    assert "`cockpit serve cpu-long --fix` does that" in err
+    code, said, err = cockpit("serve", "cpu-long", "--fix", "--wait", "--json")
+    assert (code, said["state"]) == (0, "ready")
+    assert "- --max-model-len 2048" in err and f"+ --max-model-len {FITS}" in err
+    assert store.find("cpu/long").values["max_model_len"] == FITS
+    code, _, err = cockpit("serve", "cpu/long", "--fix")
+    assert code == 2 and "is not dead" in err
+    code, _, err = cockpit("serve", "cpu/long", "--fix", "--set", "port=9")
+    assert code == 2 and "keeps the values" in err

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cockpit import paths
 from cockpit.errors import CockpitError
-from cockpit.supervisor.boot_history import KEPT, Expectation, expected_of, remember, remembered
+from cockpit.supervisor.boot_history import KEPT, Expectation, expected_of, remember, remembered, smaller_pool
 from cockpit.supervisor.boot_pace import pace_of
 from cockpit.supervisor.boot_state import STAGES, BootDraft, BootState
 from cockpit.supervisor.record import InstanceRecord
@@ -130,6 +130,23 @@ def test_the_pace_follows_the_stage_that_runs() -> None:
     done = pace_of(booted(), 100.0, usual)
     assert done is not None and (done.remaining_seconds, done.fraction) == (0.0, 1.0)
     assert pace_of(booted(), 100.0, None) is None
+
+
+def with_pool(capacity: int) -> BootState:
+    boot = booted()
+    return msgspec.structs.replace(boot, facts=msgspec.structs.replace(boot.facts, capacity_tokens=capacity))
+
+
+def test_a_pool_that_is_smaller_than_before_is_said_where_the_settings_are_the_same() -> None:
+    values = {"max_model_len": 4096, "gpus": (0, 1), "port": 8000}
+    for number, capacity in enumerate((400_000, 401_000, 399_000)):
+        remember(record(float(number), values=values), with_pool(capacity))
+    again = record(9.0, values={**values, "port": 8001})
+    said = smaller_pool(again, with_pool(240_000))
+    assert said is not None and "240,000" in said and "400,000" in said
+    assert smaller_pool(again, with_pool(390_000)) is None
+    assert smaller_pool(record(9.0, values={**values, "max_model_len": 8192}), with_pool(240_000)) is None
+    assert smaller_pool(record(9.0, values=values, gpu_model="1x T4"), with_pool(240_000)) is None
 
 
 STAGE_SECONDS = st.dictionaries(st.sampled_from(STAGES), st.floats(0, 1e5))
