@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
-import signal
-import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,6 +32,7 @@ from cockpit.tui.screens.catalog import CatalogScreen
 from cockpit.tui.screens.dialogs import HelpScreen
 from cockpit.tui.screens.instance import InstanceScreen
 from cockpit.tui.screens.instances import InstancesScreen
+from cockpit.tui.signals import catch_signals
 from cockpit.tui.themes import DEFAULT_THEME, load_themes
 from cockpit.tui.workers import run_in_thread
 
@@ -75,6 +73,7 @@ class CockpitApp(FixApp):
         self._replay = replay
         self._load: Load | None = None
         self._load_name = ""
+        self._restore_signals: Callable[[], None] = lambda: None
         self.flags = FlagAsker()
         check_keymap(self.session.config.keys)
 
@@ -96,7 +95,7 @@ class CockpitApp(FixApp):
         self.set_keymap(self.session.config.keys)
         for problem in problems:
             self.warn(problem)
-        self._catch_signals()
+        self._restore_signals = catch_signals(self.exit)
         self.call_after_refresh(_collect_garbage_again)
         self.gather_facts()
         self.look_at_servers()
@@ -104,14 +103,6 @@ class CockpitApp(FixApp):
             self.push_screen(InstanceScreen(self._replay.name, self._replay))
         if self._demo_slug is not None:
             run_in_thread(self, self._start_demo, "demo", self.warn)
-
-    def _catch_signals(self) -> None:
-        """Without this SIGTERM and SIGHUP would leave the terminal raw."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            # Only the main thread may; a test can run the app in another one.
-            with contextlib.suppress(RuntimeError, ValueError, NotImplementedError):
-                loop.add_signal_handler(number, self.exit)
 
     def gather_facts(self, again: bool = False) -> None:
         """Read the rig and the engines in the background."""
@@ -211,6 +202,7 @@ class CockpitApp(FixApp):
 
     def on_unmount(self) -> None:
         """End the demo's requests; servers go on."""
+        self._restore_signals()
         if self._load is not None:
             self._load.stop(timeout_seconds=0.0)
 
@@ -265,5 +257,8 @@ def run_app(session: Session | None = None, demo_slug: str | None = None, replay
         raise app.bug
     names = app.live_names()
     if names:
-        sys.stdout.write(f"Still running: {', '.join(names)}. `cockpit` shows them, `cockpit stop NAME` ends one.\n")
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            print(
+                f"Still running: {', '.join(names)}. `cockpit` shows them, `cockpit stop NAME` ends one.", flush=True
+            )
     return app.return_code or 0

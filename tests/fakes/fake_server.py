@@ -71,11 +71,12 @@ def die_with_engine(engines: list[int]) -> None:
         for pid in engines:
             if os.waitpid(pid, os.WNOHANG)[0]:
                 sys.stderr.write(
-                    f"(APIServer pid={os.getpid()}) ERROR {time.strftime('%m-%d %H:%M:%S')} [core_client.py:1] "
-                    "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.\n"
+                    f"(APIServer pid={os.getpid()}) ERROR {time.strftime('%m-%d %H:%M:%S')} [async_llm.py:906] "
+                    "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. "
+                    "See stack trace (above) for the root cause.\n"
                 )
                 sys.stderr.flush()
-                os._exit(1)
+                os._exit(0 if Handler.listens else 1)
         time.sleep(0.05)
 
 
@@ -84,6 +85,8 @@ class Handler(BaseHTTPRequestHandler):
 
     ready_at = 0.0
     hangs_at = float("inf")
+    listens = False
+    """A vLLM that was ready ends with exit code 0 all the same."""
 
     def do_GET(self) -> None:
         if time.monotonic() >= self.hangs_at:
@@ -193,6 +196,7 @@ def main() -> None:
     )
     sys.stderr.write("INFO:     Application startup complete.\n")
     sys.stderr.flush()
+    Handler.listens = True
     if not args.ignore_sigterm:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     server.serve_forever(poll_interval=0.05)

@@ -1,0 +1,88 @@
+"""A real vLLM that is killed piece by piece: what is left is found, named and ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from faults import cycles
+
+from cockpit import paths
+
+from .conftest import SLUG, Family, cockpit, own_rows, serving
+
+pytestmark = pytest.mark.live
+NAME = "cpu-tiny-qwen3"
+
+
+def served() -> tuple[dict[str, Any], Family]:
+    """Serve it and wait; what `serve --json` said, and the server's family."""
+    answer = cockpit("serve", SLUG, "--wait", "--json")
+    assert answer.code == 0, answer.err
+    said: dict[str, Any] = answer.json
+    return said, Family(said["pid"])
+
+
+def until(condition: Callable[[], object], seconds: float = 60.0) -> bool:
+    limit = time.monotonic() + seconds
+    while not condition() and time.monotonic() < limit:
+        time.sleep(0.1)
+    return bool(condition())
+
+
+def engine_of(family: Family) -> psutil.Process:
+    return next(one for one in family.processes if one.name().startswith("VLLM::Engine"))
+
+
+def nothing_left(family: Family, home: Path) -> None:
+    assert family.left() == []
+    assert serving(str(paths.shipped("slugs") / SLUG), home) == []
+    assert own_rows() == []
+
+
+@pytest.mark.fault("SIGKILL of a real vLLM's server process", "engine and worker are listed as orphans, and ended")
+def test_orphans_of_a_killed_server_are_found_with_and_without_its_record(home: Path) -> None:
+    said, family = served()
+    left = {one.pid for one in family.processes if one.name().startswith("VLLM::")}
+    engine = engine_of(family).pid
+    os.kill(said["pid"], signal.SIGKILL)
+    assert until(lambda: own_rows()[0]["state"] == "dead")
+    (row,) = own_rows()
+    assert engine in left and left <= set(row["orphans"])
+    assert f"`cockpit stop {NAME}` ends them" in cockpit("ps").err
+    assert any(str(engine) in check["message"] for check in cockpit("doctor", "--json").json)
+    # Without the record nothing but their titles and their group says whose they are.
+    (paths.instances_home() / f"{NAME}.json").unlink()
+    name = f"orphans-{said['pid']}"
+    assert any(one["instance"] == name and set(one["orphans"]) == left for one in cockpit("ps", "--json").json)
+    stopped = cockpit("stop", name, "--json")
+    assert stopped.code == 0 and stopped.json["orphans"] == [], stopped.err
+    nothing_left(family, home)
+
+
+@pytest.mark.fault("SIGKILL of a real vLLM's EngineCore", "dead, the log names the engine, and nothing is left")
+def test_a_killed_engine_is_a_death_with_its_cause(home: Path) -> None:
+    _, family = served()
+    os.kill(engine_of(family).pid, signal.SIGKILL)
+    assert until(lambda: own_rows()[0]["state"] == "dead")
+    log = cockpit("logs", NAME, "-n", "300").out
+    assert "EngineDeadError" in log, log[-3000:]
+    stopped = cockpit("stop", NAME)
+    assert stopped.code == 0, stopped.err
+    nothing_left(family, home)
+
+
+@pytest.mark.fault("a real vLLM started and stopped, again and again", "every cycle ends with nothing left")
+@pytest.mark.skipif(cycles(0, 20) == 0, reason="twenty boots take ten minutes: `make soak` runs them")
+def test_real_cycles(home: Path) -> None:
+    for _ in range(cycles(0, 20)):
+        _, family = served()
+        stopped = cockpit("stop", NAME, "--json")
+        assert stopped.code == 0 and stopped.json["stopped"], stopped.err
+        nothing_left(family, home)
