@@ -1,10 +1,11 @@
 # Everything here works in a fresh clone: .venv is made on demand, and so is the managed CPU build of vLLM.
 .DEFAULT_GOAL := demo
-.PHONY: demo test check fmt engine bench
+.PHONY: demo test check fmt engine soak bench
 
 BIN := .venv/bin
 STAMP := .venv/.installed
 PYTHON ?=
+FAULTS := $(CURDIR)/.faults.jsonl
 
 # Serve a tiny model on a real vLLM and look at it. Without a terminal: the same, as text.
 demo: $(STAMP)
@@ -14,6 +15,15 @@ demo: $(STAMP)
 test: check engine
 	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/live
 	$(BIN)/python -m pytest -v tests/live
+
+# Every fault ten times, twenty cycles of a real vLLM, and the table of it: about an hour.
+soak: $(STAMP) engine
+	rm -f $(FAULTS)
+	for run in 1 2 3 4 5 6 7 8 9 10; do \
+	  COCKPIT_FAULTS=$(FAULTS) COCKPIT_SOAK=1 $(BIN)/python -m pytest -q tests/process tests/tui -k chaos || exit 1; \
+	done
+	COCKPIT_FAULTS=$(FAULTS) COCKPIT_SOAK=1 $(BIN)/python -m pytest -v tests/live/test_chaos.py
+	$(BIN)/python scripts/reliability.py $(FAULTS) > docs/reliability.md
 
 check: $(STAMP)
 	$(BIN)/ruff format --check
