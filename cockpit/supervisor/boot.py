@@ -24,7 +24,7 @@ _KNOWN = re.compile(rf"(?:\[[^\]]{{1,60}}\] )?(?P<text>(?:{boot_rules.OPENINGS})
 _FIRST_WORDS = ("non-default args", "vLLM API server version", "vLLM server version")
 """Of a boot that logs anything at all."""
 _MAX_LINE_CHARACTERS = 4000
-_PROGRESS_BARS = ("Capturing CUDA", "Loading safetensors", "Loading pt")
+_PROGRESS_BARS = ("Capturing ", "Loading safetensors", "Loading pt", "Loading np_cache", "Multi-thread ", "Fetching ")
 
 
 class BootLog:

@@ -60,7 +60,13 @@ def _loading(draft: BootDraft, _: Match, at: float) -> None:
 def _shards(draft: BootDraft, match: Match, at: float) -> None:
     draft.enter("weights", at)
     total = draft.facts.checkpoint_gib
-    draft.note("weights", f"shards {match[1]}/{match[2]}" + (f" of {total:.2f} GiB" if total else ""))
+    # The streaming loaders count tensors.
+    unit = "shards" if "shards" in match[1] or "Fastsafetensor" in match[1] else "tensors"
+    draft.note("weights", f"{unit} {match[2]}/{match[3]}" + (f" of {total:.2f} GiB" if total else ""))
+
+
+def _fetching(draft: BootDraft, match: Match, _: float) -> None:
+    draft.note(draft.current, f"downloading files {match[1]}/{match[2]}")
 
 
 def _checkpoint_size(draft: BootDraft, match: Match, at: float) -> None:
@@ -171,6 +177,8 @@ _ROUNDING = 1.05
 _TOKENS = r"(\d[\d,]{0,20})"
 _CONCURRENCY = rf"Maximum concurrency for {_TOKENS} tokens per request: (\d[\d,]{{0,20}}(?:\.\d+)?)x"
 _KINDS = r"mixed-precision linear|NVFP4 GEMM|CompressedTensors\w{1,60}|\w{1,60}LinearMethod"
+_LOADING = "(?:Multi-thread loading|Loading (?:safetensors|pt|np_cache))"
+"""How the progress bars of vLLM's loaders begin (weight_utils.py of 0.20 to 0.33)."""
 _TABLE: tuple[tuple[str, Act], ...] = (
     (r"[ ▀▄█]*version (\d[\w.+-]{0,60})", _version),
     (r"vLLM (?:API )?server version (?:v)?(\d[\w.+-]{0,60}\w)", _version),
@@ -182,7 +190,8 @@ _TABLE: tuple[tuple[str, Act], ...] = (
     (r"vLLM is using nccl==(\S{1,40})", _nccl),
     (r"Starting to load model|Loading model from", _loading),
     (r"Filesystem type for checkpoints: \S{1,60}\. Checkpoint size: (\d{1,9}(?:\.\d+)?) GiB", _checkpoint_size),
-    (r"Loading (?:safetensors|pt) checkpoint shards: +\d+% Completed \| (\d{1,9})/(\d{1,9})", _shards),
+    (rf"({_LOADING}[^:]{{0,60}}): +\d+% Completed \| (\d{{1,9}})/(\d{{1,9}})", _shards),
+    (r"Fetching \d{1,9} files: +\d+%\|[^|]{0,400}\| (\d{1,9})/(\d{1,9})", _fetching),
     (r"Loading weights took", _weights_read),
     (r"Model loading took (\d{1,9}(?:\.\d+)?) GiB", _weights_there),
     (r"Dynamo |Starting torch\.compile|Compiling a graph|Using cache directory: .*torch\.compile", _compiling),
@@ -194,7 +203,7 @@ _TABLE: tuple[tuple[str, Act], ...] = (
     (r"# (?:GPU|cuda|CUDA|CPU) blocks: (\d{1,9})", _blocks),
     (rf"[CGTX]PU(?: \+ host)? KV cache size: {_TOKENS} tokens(?:, {_CONCURRENCY})?", _capacity),
     (_CONCURRENCY, _concurrency),
-    (r"Capturing CUDA graphs? ?(\([^)]{1,40}\))?.*?\| (\d{1,9})/(\d{1,9}) \[", _capturing),
+    (r"Capturing (?:[\w-]{1,30} ){0,3}CUDA graphs? ?(\([^)]{1,40}\))?.*?\| (\d{1,9})/(\d{1,9}) \[", _capturing),
     (r"Graph capturing finished in \d+ secs, took (-?\d{1,9}(?:\.\d+)?) GiB", _captured),
     (r"init engine|Starting vLLM", _engine_ready),
     (r"Application startup complete", _complete),
@@ -208,9 +217,9 @@ _RULES = tuple((re.compile(pattern), act) for pattern, act in (*_TABLE, *boot_me
 OPENINGS = (
     r"[ ▀▄█]*version |vLLM (?:API )?server version|non-default args|Resolved arch|Using |Initializing an? "
     r"|world_size="
-    r"|vLLM is using|Starting (?:to load|torch|vLLM)|Filesystem type|Loading (?:model|safetensors|pt|weights)"
+    r"|vLLM is using|Starting (?:to load|torch|vLLM)|Filesystem type|(?:Multi-thread l|L)oading |Fetching "
     r"|Model loading|Dynamo |Compiling a graph|Directly load|torch\.compile took|Available KV|Auto-fit"
-    r"|[CGTX]PU (?:\+ host )?KV cache|# \w+ blocks: |Maximum conc|Warming up |Capturing CUDA|Graph capturing"
+    r"|[CGTX]PU (?:\+ host )?KV cache|# \w+ blocks: |Maximum conc|Warming up |Capturing |Graph capturing"
     rf"|init engine|Application startup complete|{boot_memory.OPENINGS}|{boot_int8.OPENINGS}"
 )
 """How the texts begin that the table knows, so that one match settles every other line."""

@@ -323,3 +323,43 @@ def test_a_server_that_logs_little_is_past_its_imports_once_its_engine_runs() ->
     quiet.feed(["Loading safetensors checkpoint shards:  50% Completed | 1/2 [00:01<00:01]"], at("20:00:12"))
     quiet.engine_began(at("20:00:09"))
     assert quiet.snapshot().current == "weights"
+
+
+@pytest.mark.parametrize(
+    ("bar", "progress"),
+    [
+        ("Loading safetensors checkpoint shards:  33% Completed | 3/9 [00:10<00:20,  3.4s/it]", "shards 3/9"),
+        ("Loading pt checkpoint shards:  50% Completed | 1/2 [00:10<00:20,  3.4s/it]", "shards 1/2"),
+        ("Loading np_cache checkpoint shards:  50% Completed | 1/2 [00:10<00:20,  3.4s/it]", "shards 1/2"),
+        ("Multi-thread loading shards:  75% Completed | 3/4 [00:01<00:00,  3.0it/s]", "shards 3/4"),
+        ("Multi-thread loading pt checkpoint shards:   0% Completed | 0/4 [00:00<?, ?it/s]", "shards 0/4"),
+        ("Loading safetensors using Fastsafetensor loader:  20% Completed | 1/5 [00:01<00:04]", "shards 1/5"),
+        ("Loading safetensors using Runai Model Streamer:  30% Completed | 120/399 [00:01<00:04]", "tensors 120/399"),
+        ("Loading safetensors using InstantTensor loader:  30% Completed | 120/399 [00:01<00:04]", "tensors 120/399"),
+    ],
+)
+def test_every_loaders_bar_is_progress_of_the_weights(bar: str, progress: str) -> None:
+    for feed in ("whole", "unfinished"):
+        log = BootLog(0.0)
+        if feed == "whole":
+            log.feed([bar], 1.0)
+        else:
+            log.feed_unfinished(bar, 1.0)
+        assert (log.snapshot().current, log.snapshot().stages[-1].progress) == ("weights", progress)
+
+
+@pytest.mark.parametrize(
+    "what", ["CUDA graphs", "prefill CUDA graphs", "eagle decode CUDA graphs", "dflash CUDA graphs"]
+)
+def test_the_graphs_of_a_draft_are_progress_as_well(what: str) -> None:
+    log = BootLog(0.0)
+    log.feed(["Starting to load model x...", "GPU KV cache size: 1,000 tokens"], 1.0)
+    log.feed_unfinished(f"(EngineCore pid=3) Capturing {what} (FULL):  40%|██  | 2/5 [00:00<00:00, 9it/s]", 2.0)
+    assert log.snapshot().current == "graphs" and log.snapshot().stages[-1].progress == "(FULL) 2/5"
+
+
+def test_a_download_shows_in_the_stage_that_waits_for_it() -> None:
+    log = BootLog(0.0)
+    log.feed(["Starting to load model x..."], 1.0)
+    log.feed_unfinished("Fetching 9 files:  33%|███▎      | 3/9 [00:10<00:20,  3.4s/it]", 2.0)
+    assert log.snapshot().stages[-1].progress == "downloading files 3/9"
