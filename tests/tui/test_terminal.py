@@ -53,6 +53,8 @@ def assert_clean(pilot: Cockpit) -> None:
 
 async def test_a_window_smaller_than_80x24_says_so_and_comes_back(session: Session) -> None:
     async with opened(session) as pilot:
+        await until(pilot, lambda: app_of(pilot).judged)
+        await pilot.pause()
         before = shown(pilot)
         for width, height in ((79, 24), (80, 23), (20, 5), (1, 1)):
             await pilot.resize_terminal(width, height)
