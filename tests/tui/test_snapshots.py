@@ -68,8 +68,9 @@ def with_log(seen: Observation, name: str, until_line: str = "") -> Observation:
 
 
 def dead_dual() -> Observation:
-    """As its log says: one request did not fit, and its diagnosis knows what does."""
-    found = diagnose_file(str(BOOT_LOGS / "h200-0.26-nokv.log"))
+    """As its log says: one request did not fit, and its diagnosis knows what does; the sentence is a fixed one."""
+    why = "One request of 262,144 tokens does not fit the KV pool: it needs 16.2 GiB, and 1.9 GiB are there."
+    found = msgspec.structs.replace(diagnose_file(str(BOOT_LOGS / "h200-0.26-nokv.log")), explanation=why)
     cause = found.first_exception
     who = record("vllm/dual", 8010, ready=False, gpus=(0, 1), exit_code=1)
     who = msgspec.structs.replace(who, ended_at=who.created_at + 97.5)
