@@ -337,7 +337,10 @@ class Session(Fleet):
             free = port_is_free(chosen.get("host", facts.default_host), port)
         except CockpitError as error:
             return Address(problem=error.title if not error.detail else f"{error.title}: {error.detail}")
-        return Address() if free else Address(owner=port_owner(port) or "another program")
+        owner = _promised_to(port)
+        if owner is not None and free:
+            return Address(owner=f"{owner}, which is starting")
+        return Address() if free else Address(owner=port_owner(port) or owner or "another program")
 
 
 def _unquantized(checkpoint: Checkpoint) -> Checkpoint:
@@ -377,6 +380,12 @@ def _readable_secrets(entry: Entry) -> tuple[str, ...]:
 def _promised_ports() -> set[int]:
     """Ports of instances that may not have bound them yet: vLLM does so some ten seconds after its start."""
     return {record.port for record in store.load_all()[0] if record.ended_at is None}
+
+
+def _promised_to(port: int) -> str | None:
+    """The living instance that has this port, or will have once it is that far."""
+    records = (record for record in store.load_all()[0] if record.port == port)
+    return next((record.name for record in records if state_of(record) != "dead"), None)
 
 
 def refuse_if_blocked(plan: LaunchPlan, force: bool = False) -> None:

@@ -136,7 +136,7 @@ def leftovers(examined: Examined) -> Iterator[Check]:
             message=f"{left.title} (pid {left.pid}){gpus} has lost its server",
             fix=f"Run `cockpit stop {instance}`."
             if instance
-            else f"End it: kill {left.pid}, then kill -9 {left.pid}.",
+            else f"Run `cockpit stop orphans-{left.group}`, or end it by hand: kill {left.pid}.",
         )
 
 

@@ -95,10 +95,11 @@ def _belongings(record: InstanceRecord) -> dict[str, Any]:
 def state_of(record: InstanceRecord) -> State:
     """One word for ``ps``; costs at most one short request, and only while the server is not known to be ready."""
     now = time.time()
-    if record.process is None and record.ended_at is None and now - record.created_at < _SPAWN_SECONDS:
+    # Times are compared both ways: a clock that was set back must not keep anything starting or stopping for hours.
+    if record.process is None and record.ended_at is None and abs(now - record.created_at) < _SPAWN_SECONDS:
         return "starting"
     running = attach(record)
-    stopping = record.stop_requested_at is not None and now - record.stop_requested_at < _STOP_SECONDS
+    stopping = record.stop_requested_at is not None and abs(now - record.stop_requested_at) < _STOP_SECONDS
     if stopping and (running.poll() is None or process.members_of(record)):
         return "stopping"
     return probe(running)

@@ -335,3 +335,66 @@ def test_the_records_are_deleted(make_plan: Plans, tmp_path: Path) -> None:
     (paths.instances_home() / f"{NAME}.json").unlink()
     assert wait_for(lambda: at.pid in {one.pid for one in find_others([])[0]}, PATIENCE)
     assert stop(running).stopped
+
+
+@pytest.mark.fault("the host was restarted", "the record's server is dead, and whoever has its pid now is left alone")
+def test_a_reboot(make_plan: Plans) -> None:
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    try:
+        now = process.identity(stranger.pid)
+        assert now is not None and now.birth
+        ticks = now.birth.partition(":")[2]
+        # Everything of it agrees, even the moment within the boot, but for which boot it was.
+        before = msgspec.structs.replace(now, birth=f"00000000-0000-0000-0000-000000000000:{ticks}")
+        running = start(make_plan())
+        until_settled(running)
+        stop(running)
+        store.save(msgspec.structs.replace(running.record, process=before, descendants=(before,), ended_at=None))
+        assert state_of(store.load(NAME)) == "dead" and process.members_of(store.load(NAME)) == ()
+        assert stop(store.load(NAME)).stopped and stranger.poll() is None
+        assert store.load_all() == ([], [])
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+@pytest.mark.fault("the clock is set", "running servers stay theirs; nothing starts or stops for hours")
+@pytest.mark.parametrize("hours", [-24, 24], ids=["back by a day", "ahead by a day"])
+def test_the_clock_jumps(make_plan: Plans, hours: int) -> None:
+    running = start(make_plan(*FAMILY))
+    at_stage(running, "ready")
+    shift = hours * 3600.0
+    root = running.record.process
+    assert root is not None
+    moved = msgspec.structs.replace(root, start_time=root.start_time - shift)
+    past = running.record.created_at - shift
+    running.update(process=moved, ready_at=past, stop_requested_at=past)
+    record = store.load(NAME)
+    assert process.is_alive(moved) and state_of(record) == "ready"
+    store.save(msgspec.structs.replace(record, name="never", process=None, descendants=(), created_at=past, log="/x"))
+    assert state_of(store.load("never")) == "dead"
+    store.remove(store.load("never"))
+    with nothing_left(running):
+        assert stop(record).stopped
+
+
+@pytest.mark.fault("another server answers on the port of a record", "told by its owner, else by the model it serves")
+@pytest.mark.parametrize("owned", [True, False, None], ids=["ours", "a stranger's", "owner unknown"])
+def test_who_answers(make_plan: Plans, monkeypatch: pytest.MonkeyPatch, owned: bool | None) -> None:
+    running = start(make_plan())
+    assert until_settled(running).life == "ready"
+    monkeypatch.setattr(process, "owns_port", lambda *_: owned)
+    assert ready.serves(running.record) is (owned is not False)
+    other = msgspec.structs.replace(running.record, served_model_name="another model")
+    assert ready.serves(other) is (owned is True)
+    monkeypatch.undo()
+    assert stop(running).stopped
+
+
+def test_a_port_that_an_instance_was_promised_is_taken(make_plan: Plans, free_port: int) -> None:
+    from cockpit.session import Session
+
+    running = start(make_plan("--no-listen"))
+    plan = Session().plan("cpu/tiny-qwen3", {"port": free_port})
+    assert any(f"taken by {NAME}, which is starting" in finding.message for finding in plan.findings)
+    assert stop(running, grace_seconds=4).stopped
