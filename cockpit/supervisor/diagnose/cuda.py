@@ -210,6 +210,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         id="no-kernel-image",
         patterns=(
             r"no kernel image is available for execution",
+            r"is for sm\d+-sm\d+, but was built for sm",
             r"cudaErrorNoKernelImageForDevice",
             r"is not compatible with the current PyTorch installation",
             r"(?:sm_\d+|CUDA capability sm_?\d+) is not (?:compatible|supported)",
@@ -247,6 +248,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Found no NVIDIA driver",
             r"Torch not compiled with CUDA enabled",
             r"CUDA unknown error",
+            r"Unexpected error from cudaGetDeviceCount",
             r"no CUDA-capable device is detected",
             r"libnvidia-ml\.so",
             r"NVML Shared Library Not Found",

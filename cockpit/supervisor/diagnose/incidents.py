@@ -224,7 +224,7 @@ class IncidentFinder:
 
 def depth_of(process: str) -> int:
     """0 worker, 1 engine, 2 API server or a process that is not named."""
-    if process.startswith(("Worker", "VllmWorker", "RayWorker", "rank")):
+    if process.startswith(("Worker", "VllmWorker", "RayWorker", "rank", "default")):
         return 0
     return 1 if process.startswith("EngineCore") else 2
 

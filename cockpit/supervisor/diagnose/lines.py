@@ -10,10 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cockpit.supervisor.logfile import clean
+
+_MAX_CHARACTERS = 8000
 _LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL"
 _VLLM = re.compile(
     r"(?:\((?P<process>[A-Za-z]\w*)(?:[- ]\S{1,40})? pid=\d+(?:, ip=[\d.:]+)?\)(?: |$)"
-    r"|\(pid=\d+\) |\[(?P<rank>rank)\d+\]: ?)?"
+    r"|\(pid=\d+\) |\[(?P<rank>rank|default)\d+\]: ?)?"
     rf"(?:(?P<level>{_LEVELS})"
     r"(?: +(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d+)?)?"
     r"(?: \.\.\.)?"
@@ -22,7 +25,7 @@ _VLLM = re.compile(
 )
 _OUTER = re.compile(
     r"(?:> ?)+"  # a quotation in a report
-    r"|[\w][\w.-]{0,60} +\| (?!\d+/)"  # docker compose
+    r"|\w[\w.@-]{0,80} +\| (?!\d+/)"  # docker compose
     r"|\[pod/[^\]\s]{1,200}\] "  # kubectl logs --prefix
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\s+"
     r"(?:std(?:out|err) [FP] )?"
@@ -32,7 +35,7 @@ _WRITTEN_ESCAPES = re.compile(
     r"(?:\\x1b|\\u001b|\\033|\\e|\^\[|#033)\[[\d;]{0,20}[A-Za-z]|\[\d{1,3}(?:;\d{1,3}){0,3}m"
 )
 _INNER_PREFIX = re.compile(
-    r"(?=\((?:Vllm|Ray)?(?:Worker|EngineCore|APIServer|ApiServer)\S{0,40}(?: rank=\d+)? pid=\d+\) )"
+    r"(?=\((?:Vllm|Ray)?(?:Worker|EngineCore|APIServer|ApiServer)\S{0,40}(?: rank=\d+)? pid=\d+[^()]{0,30}\) )"
 )
 
 
@@ -84,4 +87,4 @@ def _docker_json(raw: str) -> str:
     except ValueError:
         return raw
     text = value.get("log") if isinstance(value, dict) else None
-    return text.rstrip("\n") if isinstance(text, str) else raw
+    return clean(text.rstrip("\r\n"), _MAX_CHARACTERS) if isinstance(text, str) else raw

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
@@ -12,7 +13,7 @@ import msgspec
 from cockpit.supervisor.boot_state import BootState
 from cockpit.supervisor.diagnose.arguments import Arguments
 from cockpit.supervisor.diagnose.derived import derived
-from cockpit.supervisor.diagnose.ends import silent_end
+from cockpit.supervisor.diagnose.ends import signal_of, silent_end
 from cockpit.supervisor.diagnose.pattern import Pattern
 from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.table import SYMPTOMS
@@ -30,6 +31,7 @@ _LINES = tuple(
     )
 )
 """Each pattern once, with its literal: every line is held against them."""
+_KILLS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL)
 _LOOKUPS = ("KeyError", "AttributeError", "ImportError", "ModuleNotFoundError", "HTTPError", "StopIteration")
 """What a library catches and explains in the next exception of the chain."""
 
@@ -143,9 +145,11 @@ def _cause(reading: Reading, end: End) -> _Finding | None:
         return None
     if not reading.boot.ready or reading.wrappers or end.dead or _engine_failed(reading.incidents):
         found = _choose(reading)
-        if found is not None:
-            return found
         silent = silent_end(reading.wrappers, end)
+        # What nothing announced as fatal did not kill a server that a signal ended.
+        by_signal = signal_of(end.exit_code) in _KILLS and not (found and found.incident.announced)
+        if found is not None and not (by_signal and not reading.wrappers):
+            return found
         return None if silent is None else _match(reading, silent) or _Finding(incident=silent)
     return None
 

@@ -54,6 +54,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"OOMKilled",
             r"oom-kill",
             r"^Killed$",
+            r"\d+ +[Kk]illed {2,}",
             r"SIGKILL",
         ),
         versions="any",

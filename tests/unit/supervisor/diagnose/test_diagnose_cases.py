@@ -44,7 +44,7 @@ def check(case: dict[str, Any]) -> Diagnosis:
         assert pair in pairs
     if diagnosis.symptom is not None:
         assert diagnosis.explanation and diagnosis.fixes
-        assert "–" not in diagnosis.explanation and "{" not in diagnosis.explanation
+        assert "–" not in diagnosis.explanation and "{name}" not in diagnosis.explanation
     for fix in diagnosis.fixes:
         for name, value in fix.set.items():
             settable(name, value)
