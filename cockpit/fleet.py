@@ -31,6 +31,8 @@ class InstanceView(msgspec.Struct, frozen=True, kw_only=True):
 
     record: InstanceRecord
     state: State
+    diagnosis: Diagnosis | None = None
+    """Why it died; None while it lives."""
 
 
 class Fleet:
@@ -40,6 +42,8 @@ class Fleet:
         self._started: dict[str, Running] = {}
         self._others: dict[str, Other] = {}
         """As last found, by name."""
+        self._diagnoses: dict[str, tuple[tuple[object, ...], Diagnosis]] = {}
+        """Of the dead, by name, with what each was made from: the log's size and time, the exit code."""
 
     def instances(self) -> tuple[list[InstanceView], list[str]]:
         """Every instance on record with its state, oldest first, and one sentence for each unreadable record."""
@@ -51,8 +55,25 @@ class Fleet:
         records, problems = store.load_all()
         for record in records:
             bound(Path(record.log))
-        views = [InstanceView(record=record, state=state_of(record)) for record in records]
+        views = [self._view(record) for record in records]
         return sorted(views, key=lambda view: view.record.created_at), problems
+
+    def _view(self, record: InstanceRecord) -> InstanceView:
+        state = state_of(record)
+        return InstanceView(record=record, state=state, diagnosis=self._known(record) if state == "dead" else None)
+
+    def _known(self, record: InstanceRecord) -> Diagnosis:
+        """The diagnosis of a dead server, made again only when its log has changed."""
+        try:
+            status = Path(record.log).stat()
+            key = (status.st_size, status.st_mtime_ns, record.exit_code)
+        except OSError:
+            key = (0, 0, record.exit_code)
+        known = self._diagnoses.get(record.name)
+        if known is None or known[0] != key:
+            known = key, diagnose_record(record, end_of(record, dead=True))
+            self._diagnoses[record.name] = known
+        return known[1]
 
     def others(self) -> tuple[list[Other], list[str]]:
         """Foreign servers, adopted URLs and orphans, and one sentence for what cannot be read; may take seconds."""
@@ -122,6 +143,7 @@ class Fleet:
         memory = GpuMemory(running.record.gpus)
         result = stop(running, on_event)
         self._started.pop(running.record.name, None)
+        self._diagnoses.pop(running.record.name, None)
         return msgspec.structs.replace(result, gpu_bytes_freed=memory.freed(on_event))
 
     def _end_other(self, other: Other, on_event: Tell) -> StopResult:

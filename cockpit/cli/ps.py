@@ -41,6 +41,8 @@ def instance_json(view: InstanceView, answers: bool | None = None) -> dict[str, 
         "kind": "own",
         "answers": answers,
         "orphans": _survivors(view),
+        "symptom": None if view.diagnosis is None else view.diagnosis.symptom,
+        "explanation": None if view.diagnosis is None else view.diagnosis.explanation,
     }
 
 
@@ -62,6 +64,8 @@ def other_json(other: Other, answers: bool | None = None) -> dict[str, Any]:
         "kind": other.kind,
         "answers": answers,
         "orphans": [who.pid for who in other.processes] if orphans else [],
+        "symptom": None,
+        "explanation": None,
     }
 
 
@@ -131,6 +135,8 @@ def _tell_troubles(rows: Sequence[dict[str, Any]]) -> None:
     """What the table cannot say: who does not answer, and what of the dead still runs."""
     for row in rows:
         name = row["instance"]
+        if row["explanation"]:
+            tell(f"✕ {name}: {row['explanation']} `cockpit diagnose {name}` says more.")
         if row["answers"] is False and row["kind"] == "own":
             tell(f"⚠ {name} runs and does not answer on {row['url']}. `cockpit logs {name}` shows its last lines.")
         elif row["answers"] is False:
