@@ -18,6 +18,10 @@ import fake_server
 CAPACITY_TOKENS = 2_097_152
 PREFILL, CACHED, DECODE = 2500, 1000, 90
 """Tokens a second."""
+FLAGS = (
+    *("--host", "--port", "--served-model-name", "--load-format", "--max-model-len", "--max-num-seqs"),
+    *("--enforce-eager", "--gpu-memory-utilization", "--kv-cache-dtype"),
+)
 
 
 def metrics(seconds: float) -> str:
@@ -70,6 +74,10 @@ def main() -> None:
     words = sys.argv[1:]
     if words[:1] != ["serve"]:
         sys.exit("vllm: error: this one can only serve")
+    if "--help=all" in words:
+        sys.stdout.write("usage: vllm serve [options]\n\noptions:\n")
+        sys.stdout.writelines(f"  {flag} VALUE  A flag.\n" for flag in FLAGS)
+        return
     if "FAKE_LOG" in os.environ:
         sys.stdout.buffer.write(Path(os.environ["FAKE_LOG"]).read_bytes())
         sys.stdout.flush()
