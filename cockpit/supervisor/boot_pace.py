@@ -19,6 +19,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """How much of it is done, from 0 to 1."""
     boots: int
     """How many earlier boots this rests on."""
+    usual: dict[StageId, float] = {}
+    """Seconds of each stage."""
 
 
 def pace_of(boot: BootState, seconds: float, expected: Expectation | None) -> Pace | None:
@@ -35,6 +37,7 @@ def pace_of(boot: BootState, seconds: float, expected: Expectation | None) -> Pa
         remaining_seconds=remaining,
         fraction=1.0 if whole <= 0 else min(1.0, seconds / whole),
         boots=expected.boots,
+        usual=expected.stages,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from cockpit.supervisor.boot_pace import Pace
-from cockpit.supervisor.boot_state import BootStage, BootState
+from cockpit.supervisor.boot_state import STAGES, BootStage, BootState
 from cockpit.supervisor.ending import ending, likely_cause
 from cockpit.supervisor.silence import Silence
 from cockpit.tui.content import Row
@@ -22,6 +22,8 @@ _PREFIX = re.compile(
 _LIBRARY = re.compile(r"^(?:\w+\.)*_\w+\.")
 """Where an exception's class lies inside its library: ``pydantic_core._pydantic_core.``"""
 _EXCEPTION_LINES = 4
+_SHOWN_SECONDS = 1.0
+"""A stage that is to come is listed when it usually takes at least as long."""
 _OWN_LOOK = re.compile(r'"GET /(?:metrics|health) HTTP/1\.[01]" 200')
 STAGE_NAMES = {
     "environment": "environment",
@@ -49,7 +51,7 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
     """What else helps, in words."""
 
 
-def _stage_row(stage: BootStage, current: bool, now_seconds: float, dead: bool) -> Row:
+def _stage_row(stage: BootStage, current: bool, now_seconds: float, dead: bool, usual: float | None = None) -> Row:
     if stage.ended is not None or (stage.id == "ready" and not current):
         glyph, style = "✓", "good"
     elif dead:
@@ -62,7 +64,7 @@ def _stage_row(stage: BootStage, current: bool, now_seconds: float, dead: bool) 
         (f" {glyph} ", style),
         (f"{STAGE_NAMES[stage.id]:<12}", "bold" if current else ""),
         (f"{took:>9}", ""),
-        (f"  {stage.progress}", "dim"),
+        (f"  {stage.progress}" + (f"  usually {usual:.0f} s" if usual and current and not dead else ""), "dim"),
     ]
 
 
@@ -92,9 +94,19 @@ def silence_rows(silence: Silence, width: int) -> list[Row]:
     return [[(f" {glyph} ", style), (first, style)], *([("   ", ""), (line, style)] for line in more)]
 
 
-def boot_rows(boot: BootState, elapsed_seconds: float, dead: bool = False) -> list[Row]:
-    """The stages so far, each with its time; the running one counts on."""
-    rows = [_stage_row(stage, stage.id == boot.current, elapsed_seconds, dead) for stage in boot.stages]
+def boot_rows(boot: BootState, elapsed_seconds: float, dead: bool = False, pace: Pace | None = None) -> list[Row]:
+    """The stages so far, each with its time; the running one counts on, and earlier boots say what is to come."""
+    usual = {} if pace is None else pace.usual
+    rows = [
+        _stage_row(stage, stage.id == boot.current, elapsed_seconds, dead, usual.get(stage.id))
+        for stage in boot.stages
+    ]
+    if boot.current is not None and not dead:
+        rows += [
+            [(f" · {STAGE_NAMES[stage]:<12}", "dim"), (f"{f'({usual[stage]:.0f} s)':>9}", "dim")]
+            for stage in STAGES[STAGES.index(boot.current) + 1 :]
+            if usual.get(stage, 0.0) >= _SHOWN_SECONDS
+        ]
     if not rows:
         rows.append([(" ◐ ", "warn"), ("environment ", "bold"), (f"{elapsed_seconds:6.1f} s", "")])
     return rows

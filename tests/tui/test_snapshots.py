@@ -14,6 +14,7 @@ from textual.widgets import Button
 
 from cockpit.supervisor.again import Change
 from cockpit.supervisor.boot_pace import Pace
+from cockpit.supervisor.boot_state import StageId
 from cockpit.supervisor.diagnose.files import diagnose_file
 from cockpit.supervisor.logfile import clean
 from cockpit.supervisor.silence import Silence
@@ -27,6 +28,7 @@ from .helpers import SIZES, Cockpit, app_of, mark, open_card, opened, settled, u
 from .still_life import BOOTED, LOADED, StillSession, boot, cpu_frame, gpu_frame, observation, record
 from .world import CPU_RIG, rig_of, write_slug
 
+USUAL: dict[StageId, float] = {"environment": 9, "config": 5, "weights": 67, "compile": 59, "graphs": 140, "ready": 5}
 BOOT_LOGS = Path(__file__).parents[1] / "fixtures" / "boot-logs"
 GRAPHS = "h200-0.26-ct4-graph.log"
 COMPLETE = "Application startup complete"
@@ -156,7 +158,7 @@ async def test_card_that_is_refused(screen_text: SnapshotAssertion, size: tuple[
 async def test_instance_booting(screen_text: SnapshotAssertion, size: tuple[int, int]) -> None:
     stages = boot(*LOADED[:2], ("weights", 14.0, None, "shards 3/9"))
     seen = observation(record("vllm/dual", 8010, ready=False, gpus=(0, 1)), "starting", stages)
-    pace = Pace(expected_seconds=287.0, remaining_seconds=191.0, fraction=0.338, boots=3)
+    pace = Pace(expected_seconds=287.0, remaining_seconds=191.0, fraction=0.338, boots=3, usual=USUAL)
     seen = msgspec.structs.replace(seen, pace=pace)
     await instance_matches(with_log(seen, GRAPHS, "Loading model from"), "◐ starting", screen_text, size)
 

@@ -164,7 +164,7 @@ class InstanceScreen(CockpitScreen):
                 *death_rows(self._death(seen), self.size.width),
             ]
         if seen.state == "starting" or not seen.was_ready:
-            rows = boot_rows(seen.boot, seen.boot_seconds)
+            rows = boot_rows(seen.boot, seen.boot_seconds, pace=seen.pace)
             if seen.pace is not None:
                 rows.append(pace_row(seen.pace, seen.boot_seconds, self.size.width))
             return rows if seen.silence is None else [*rows, *silence_rows(seen.silence, self.size.width)]
