@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.silence import Evidence
 
 _COMPILERS = frozenset({"nvcc", "cicc", "ptxas", "cudafe++", "ninja", "gcc", "g++", "cc1", "cc1plus", "clang", "c++"})
+_PATIENCE_SECONDS = 1.0
 _UNFINISHED = ".incomplete"
 """How the Hugging Face library ends the name of a file that it still downloads."""
 
@@ -38,11 +40,32 @@ class _Sample(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool
 
 
+class _Gpus:
+    """Asks NVML in a thread: a driver that hangs makes the answer unknown, and keeps nobody waiting."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._answer: dict[int, float | None] = {}
+
+    def utilization(self, indices: Collection[int]) -> dict[int, float | None]:
+        """By index; empty when there is no answer within a second, or an earlier question is still open."""
+        if self._thread is None or not self._thread.is_alive():
+            self._answer = {}
+            self._thread = threading.Thread(target=self._ask, args=(tuple(indices),), name="boot-gpus", daemon=True)
+            self._thread.start()
+        self._thread.join(_PATIENCE_SECONDS)
+        return {} if self._thread.is_alive() else self._answer
+
+    def _ask(self, indices: tuple[int, ...]) -> None:
+        self._answer = gpu_utilization(indices)
+
+
 class EvidenceReader:
     """Two looks a few seconds apart make one piece of evidence. Linux only, as the supervisor is."""
 
     def __init__(self) -> None:
         self._before: _Sample | None = None
+        self._gpus = _Gpus()
 
     def forget(self) -> None:
         """Begin anew: the server has said something."""
@@ -56,7 +79,7 @@ class EvidenceReader:
             return None
         seconds = now.at - before.at
         name, grown = _download(before.downloads, now.downloads)
-        rates = gpu_utilization(record.gpus) if record.gpus else {}
+        rates = self._gpus.utilization(record.gpus) if record.gpus else {}
         return Evidence(
             cores=_rate(before, now, seconds, "cpu_seconds"),
             read_bytes_per_second=_rate(before, now, seconds, "read_bytes"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import psutil
 import pytest
 
 from cockpit.launch.types import LaunchPlan
-from cockpit.supervisor import silence_watch
+from cockpit.supervisor import boot_evidence, silence_watch
 from cockpit.supervisor.boot_evidence import EvidenceReader
 from cockpit.supervisor.ready import wait_ready
 from cockpit.supervisor.silence import Evidence
@@ -59,6 +60,33 @@ def test_a_growing_download_is_seen_with_its_repository(make_plan: Plans, tmp_pa
     seen = evidence(running)
     assert seen.download == "Qwen/Qwen3-8B"
     assert (seen.download_bytes_per_second or 0) > 100_000
+    stop(running)
+
+
+def test_a_driver_that_hangs_makes_the_gpus_unknown_and_keeps_nobody_waiting(
+    make_plan: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    released = threading.Event()
+
+    def hang(indices: object) -> dict[int, float | None]:
+        asked.append(indices)
+        released.wait(20)
+        return {0: 1.0}
+
+    monkeypatch.setattr(boot_evidence, "gpu_utilization", hang)
+    monkeypatch.setattr(boot_evidence, "_PATIENCE_SECONDS", 0.1)
+    running = start(make_plan("--boot-seconds", "60", gpus=(0,)))
+    reader = EvidenceReader()
+    reader.look(running.record)
+    began = time.monotonic()
+    for _ in range(3):
+        time.sleep(0.01)
+        seen = reader.look(running.record)
+        assert seen is not None and seen.gpus == (None,)
+    assert time.monotonic() - began < 5
+    assert len(asked) == 1, "nobody asks a driver that has not answered"
+    released.set()
     stop(running)
 
 
