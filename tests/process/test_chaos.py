@@ -264,6 +264,7 @@ def test_the_disk_is_full(make_plan: Plans) -> None:
         running.poll()
 
 
+@pytest.mark.fault("a start on a disk without room", "one sentence, and nothing was started or recorded")
 def test_a_start_on_a_full_disk_leaves_nothing(make_plan: Plans) -> None:
     program = (
         "import sys, msgspec, resource\n"

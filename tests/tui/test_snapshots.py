@@ -17,6 +17,8 @@ from cockpit.supervisor.boot_pace import Pace
 from cockpit.supervisor.boot_state import StageId
 from cockpit.supervisor.diagnose.files import diagnose_file
 from cockpit.supervisor.logfile import clean
+from cockpit.supervisor.others import Other
+from cockpit.supervisor.record import ProcessIdentity
 from cockpit.supervisor.silence import Silence
 from cockpit.tui.screens.catalog import CatalogScreen
 from cockpit.tui.screens.dialogs import FixQuestion, HelpScreen
@@ -25,7 +27,7 @@ from cockpit.watch import Observation
 
 from .forecasts import FITS, TIGHT, TOO_BIG, UNKNOWN
 from .helpers import SIZES, Cockpit, app_of, mark, open_card, opened, settled, until, until_shown
-from .still_life import BOOTED, LOADED, StillSession, boot, cpu_frame, gpu_frame, observation, record
+from .still_life import BOOTED, LOADED, LONG_AGO, StillSession, boot, cpu_frame, gpu_frame, observation, record
 from .world import CPU_RIG, rig_of, write_slug
 
 USUAL: dict[StageId, float] = {"environment": 9, "config": 5, "weights": 67, "compile": 59, "graphs": 140, "ready": 5}
@@ -227,6 +229,33 @@ async def test_instances(screen_text: SnapshotAssertion, size: tuple[int, int]) 
     async with opened(StillSession(rig_of(4), [serving_dual(), booting]), size) as pilot:
         await pilot.press("i")
         await until_shown(pilot, "● ready", "◐ starting", "2 serving")
+        assert await settled(pilot) == screen_text
+
+
+@at_both_sizes
+async def test_instances_of_others(screen_text: SnapshotAssertion, size: tuple[int, int]) -> None:
+    started = time.time() - LONG_AGO
+    other = Other(
+        name="foreign-77001",
+        kind="foreign",
+        processes=(ProcessIdentity(pid=77001, start_time=started),),
+        what="vllm serve Qwen/Qwen3-8B --port 8000 --max-model-len 32768 --gpu-memory-utilization 0.9",
+        url="http://127.0.0.1:8000",
+        started_at=started,
+    )
+    left = Other(
+        name="orphans-4711",
+        kind="orphans",
+        processes=(ProcessIdentity(pid=4712, start_time=started),),
+        what="VLLM::EngineCor (pid 4712), VLLM::Worker_TP (pid 4713)",
+        started_at=started,
+    )
+    elsewhere = Other(name="rack", kind="adopted", what="http://rack:8000", url="http://rack:8000")
+    async with opened(StillSession(rig_of(4), [serving_dual()], others=[other, elsewhere, left]), size) as pilot:
+        await pilot.press("i")
+        await until_shown(pilot, "◇ foreign", "⚠ orphans", "1 serving")
+        await pilot.press("end")
+        await until_shown(pilot, "left by a dead server")
         assert await settled(pilot) == screen_text
 
 

@@ -1,0 +1,42 @@
+"""Command lines of vLLM servers, told from those that only name it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cockpit.supervisor.foreign import option, serve_words
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["/v/bin/python3", "/v/bin/vllm", "serve", "m", "--port", "1"], ["m", "--port", "1"]),
+        (["python3.12", "-u", "/v/bin/vllm", "serve", "m"], ["m"]),
+        (["/usr/local/bin/vllm", "serve", "m"], ["m"]),
+        (["python", "-m", "vllm.entrypoints.openai.api_server", "--model", "m"], ["--model", "m"]),
+        (["python", "-m", "vllm.entrypoints.cli.main", "serve", "m"], ["m"]),
+        (["python", "-m", "vllm", "serve", "m"], ["m"]),
+        (["pypy3", "/x/vllm/entrypoints/openai/api_server.py", "--model", "m"], ["--model", "m"]),
+        (["python", "/v/bin/vllm", "bench", "serve"], None),
+        (["python", "/v/bin/vllm", "chat"], None),
+        (["python", "-c", "vllm serve", "vllm", "serve"], None),
+        (["bash", "-c", "vllm serve m"], None),
+        (["grep", "vllm", "serve"], None),
+        (["docker", "run", "vllm", "serve"], None),
+        (["sudo", "vllm", "serve", "m"], None),
+        (["python", "-m"], None),
+        (["python", "-m", "pytest", "vllm", "serve"], None),
+        (["python"], None),
+        ([], None),
+        ([""], None),
+    ],
+)
+def test_a_server_is_what_an_interpreter_runs(argv: list[str], words: list[str] | None) -> None:
+    assert serve_words(argv) == words
+
+
+def test_options_are_read_as_vllm_reads_them() -> None:
+    words = ["m", "--port=1", "--served_model_name", "a", "--port", "2", "--host"]
+    assert option(words, "port") == "2"
+    assert option(words, "served-model-name") == "a"
+    assert option(words, "host") is None and option(words, "model") is None
