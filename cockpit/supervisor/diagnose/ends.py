@@ -33,8 +33,8 @@ def silent_end(wrappers: Sequence[str], end: End) -> Incident | None:
         hang = not codes and any(_CORE_CODES.search(text) for text in wrappers)
         return Incident(text="the engine ended without a word" if hang else f"reported only: {wrappers[-1].strip()}")
     if end.dead and not end.asked_for:
-        known = "unknown" if end.exit_code is None else str(end.exit_code)
-        return Incident(text=f"the server ended without a word, exit code {known}")
+        known = "" if end.exit_code is None else f", exit code {end.exit_code}"
+        return Incident(text=f"the server ended without a word{known}")
     return None
 
 

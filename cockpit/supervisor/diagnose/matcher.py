@@ -165,7 +165,7 @@ def _choose(reading: Reading) -> _Finding | None:
     """
     unknown: _Finding | None = None
     ranked = sorted(reading.incidents, key=lambda one: (one.depth, not one.announced, one.order))
-    for _, group in groupby(ranked, key=lambda one: one.depth):
+    for _, group in groupby(ranked, key=lambda one: (one.depth, one.announced)):
         chains = _chains(list(group))
         for chain in chains:
             known = _best(reading, chain)

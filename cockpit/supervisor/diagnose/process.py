@@ -147,7 +147,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="died-silently",
         patterns=(
-            r"the server ended without a word, exit code (?P<code>-?\w+)",
+            r"the server ended without a word(?:, exit code (?P<code>-?\d+))?",
             r"[Ss]erver process terminated unexpectedly",
         ),
         versions="any",

@@ -329,3 +329,55 @@ def test_two_hundred_thousand_lines_are_read_in_bounded_memory() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert diagnosis.symptom == "kv-max-len" and peak < 4 << 20
+
+
+ARGS = "(APIServer pid=1) INFO 06-02 10:00:00 [utils.py:286] non-default args: {'model': 'a/b'}"
+ENGINE = "(EngineCore pid=2) ERROR 06-02 10:02:00 [core.py:1510] "
+
+
+def test_what_nothing_announced_gives_way_to_what_ended_the_process() -> None:
+    stray = [
+        "(EngineCore pid=2) Traceback (most recent call last):",
+        '(EngineCore pid=2)   File "/x/optional.py", line 3, in <module>',
+        "(EngineCore pid=2) ModuleNotFoundError: No module named 'optional'",
+    ]
+    death = [
+        f"{ENGINE}EngineCore failed to start.",
+        f"{ENGINE}Traceback (most recent call last):",
+        f'{ENGINE}  File "/x/odd.py", line 3, in go',
+        f"{ENGINE}ValueError: a new thing",
+    ]
+    diagnosis = of("\n".join([ARGS, *stray, *death]))
+    assert (diagnosis.symptom, diagnosis.first_exception) == (None, "ValueError: a new thing")
+    assert of("\n".join([ARGS, *stray])).symptom == "module-missing"
+    assert of("\n".join([ARGS, *stray, READY[1]])).healthy
+
+
+def test_a_rank_that_only_lost_its_peer_is_not_the_cause() -> None:
+    worker = "(Worker_TP1 pid=4) ERROR 06-02 10:01:29 [multiproc_executor.py:953] "
+    lines = [
+        ARGS,
+        "(Worker_TP0 pid=3) ERROR 06-02 10:01:28 [x.py:1] torch.distributed.DistBackendError: NCCL error, "
+        "remote process exited",
+        f"{worker}WorkerProc failed to start.",
+        f"{worker}Traceback (most recent call last):",
+        f'{worker}  File "/x/gpu_worker.py", line 1, in load_model',
+        f"{worker}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.",
+    ]
+    assert of("\n".join(lines)).symptom == "weights-oom"
+
+
+def test_an_old_failed_request_did_not_kill_a_server_that_a_signal_ended() -> None:
+    text = "\n".join(
+        [*READY, "Traceback (most recent call last):", '  File "/x/a.py", line 1, in chat', "ValueError: bad request"]
+    )
+    diagnosis = of(text, End(dead=True, exit_code=-9))
+    assert (diagnosis.symptom, diagnosis.first_exception) == ("exit-137", None)
+
+
+def test_a_stop_by_signal_that_was_asked_for_is_none() -> None:
+    text = "\n".join(
+        [ARGS, "Traceback (most recent call last):", '  File "/x/run.py", line 3, in <module>', "KeyboardInterrupt"]
+    )
+    assert of(text, End(dead=True, exit_code=-2, asked_for=True)).symptom is None
+    assert of(text).symptom == "terminated"
