@@ -52,6 +52,17 @@ def _figures(seen: Evidence) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
+def _weights(seen: Evidence) -> str:
+    text = f"The weights do not fit: the GPU was full while they were loaded{_figures(seen)}."
+    size, total = seen.boot.facts.checkpoint_gib, seen.figures.get("total_gib")
+    ranks = int(seen.arguments.number("tensor_parallel_size") or 1)
+    if size is None:
+        return text
+    share = f", {gib(size / ranks)} on each of {ranks} GPUs" if ranks > 1 else ""
+    there = "" if total is None else f"; a GPU has {gib(total)}"
+    return f"{text} The checkpoint has {gib(size)}{share}{there}."
+
+
 def _in(functions: str, seen: Evidence) -> bool:
     return seen.in_frames(functions)
 
@@ -240,7 +251,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=_OUT_OF_MEMORY,
         when=_loading,
         versions="any",
-        explain=lambda seen: f"The weights do not fit: the GPU was full while they were loaded{_figures(seen)}.",
+        explain=_weights,
         fixes=joined(smaller_model, no_vision, no_draft, do("Make sure that nothing else uses the GPU.")),
     ),
     Symptom(
