@@ -21,7 +21,7 @@ from cockpit.telemetry.fetch import metrics_url
 from cockpit.telemetry.frame import Frame, State
 from cockpit.telemetry.int8 import int8_of
 from cockpit.telemetry.iterations import IterationCounter
-from cockpit.telemetry.pool import LogPool
+from cockpit.telemetry.pool import LogPool, pool_of
 from cockpit.telemetry.sampler import WINDOW_SECONDS, Sampler
 
 
@@ -198,14 +198,7 @@ class InstanceWatch:
         )
 
     def _log_pool(self) -> LogPool | None:
-        if self._boot is None:
-            return None
-        facts = self._boot.facts
-        return LogPool(
-            capacity_tokens=facts.capacity_tokens,
-            max_concurrency=facts.max_concurrency,
-            max_model_len=facts.max_model_len,
-        )
+        return None if self._boot is None else pool_of(self._boot.facts)
 
     @property
     def record(self) -> InstanceRecord:

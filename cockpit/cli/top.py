@@ -105,6 +105,7 @@ def measure(name: str | None, url: str | None, seconds: float) -> Frame:
     from cockpit.supervisor.process import members_of
     from cockpit.supervisor.ready import state_of
     from cockpit.telemetry.int8 import int8_of
+    from cockpit.telemetry.pool import pool_of
     from cockpit.telemetry.sampler import sample_window
 
     if url is not None:
@@ -121,7 +122,8 @@ def measure(name: str | None, url: str | None, seconds: float) -> Frame:
             f"{record.name} is {state}, so it has no live figures",
             fix=f"`cockpit logs {record.name}` shows what it says.",
         )
-    int8 = int8_of(record, boot_of(record.log, record.created_at))
+    boot = boot_of(record.log, record.created_at)
+    int8, pool = int8_of(record, boot), None if boot is None else pool_of(boot.facts)
     return sample_window(
         record.url,
         seconds,
@@ -129,6 +131,7 @@ def measure(name: str | None, url: str | None, seconds: float) -> Frame:
         pids=lambda: [who.pid for who in members_of(record)],
         gpu_indices=record.gpus or None,
         int8=lambda: int8,
+        log_pool=lambda: pool,
         expects_draft=bool(record.values.get("speculative_tokens")),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from cockpit.supervisor.boot_state import BootFacts
 from cockpit.telemetry.frame import CapacitySource, Kv
 from cockpit.telemetry.scrape import EngineScrape, Scrape
 
@@ -31,6 +32,15 @@ class LogPool(msgspec.Struct, frozen=True, kw_only=True):
     def tokens(self) -> int | None:
         """Capacity of the engine."""
         return self.capacity_tokens if self.by_concurrency is None else self.by_concurrency
+
+
+def pool_of(facts: BootFacts) -> LogPool:
+    """The pool that a boot's log named."""
+    return LogPool(
+        capacity_tokens=facts.capacity_tokens,
+        max_concurrency=facts.max_concurrency,
+        max_model_len=facts.max_model_len,
+    )
 
 
 def kv(newest: Scrape, log: LogPool | None = None) -> Kv:

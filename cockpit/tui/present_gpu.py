@@ -13,6 +13,8 @@ _FEW_GPUS = 2
 _OLD_SECONDS = 3.0
 _WORTH_NAMING_BYTES = 64 * 1024**2
 _MAX_NAMES = 3
+_TIGHT_BYTES = 512 * 1024**2
+"""With less free, requests may run out of memory that no boot has measured."""
 
 
 def memory_rows(frame: Frame, width: int) -> list[Row]:
@@ -67,6 +69,8 @@ def _detail(gpu: GpuReading, all_of_it: bool) -> Row:
     if names:
         more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
         parts.append((f"others: {', '.join(names[:_MAX_NAMES])}{more}", ""))
+    if gpu.free_bytes is not None and gpu.free_bytes < _TIGHT_BYTES:
+        parts.append((f"only {units.gib(gpu.free_bytes, 2)} GiB free", "warn"))
     if gpu.mig:
         parts.append(("split by MIG", ""))
     if gpu.unified_memory:

@@ -68,6 +68,11 @@ def test_a_card_that_says_nothing_shows_dashes_and_a_lost_one_is_lost() -> None:
     assert "GPU1     lost" in text and "GPU 1 is lost." in text and "–" not in text
 
 
+def test_a_card_with_hardly_anything_free_says_so() -> None:
+    assert "only 0.25 GiB free" in gpu_lines(80, free_bytes=GIB // 4)
+    assert "only" not in gpu_lines(80, free_bytes=GIB)
+
+
 def test_old_gpu_figures_say_their_age() -> None:
     assert "7 s old" in gpu_lines(age=7.0, problem="NVML has not answered for 6 s: the driver may hang.")
 
