@@ -60,7 +60,7 @@ def end_of(record: InstanceRecord, dead: bool) -> End:
         dead=dead,
         exit_code=record.exit_code,
         asked_for=record.stop_requested_at is not None,
-        arguments={**values, "model": record.model, "port": record.port},
+        arguments={**values, "model": record.model, "port": record.port, "platform": record.platform},
     )
 
 

@@ -40,7 +40,7 @@ def _max_len(seen: Evidence) -> str:
     stored = seen.find(r"stored in KV cache \(([\d,]+)\)")
     request = "One request at the full context" if wanted is None else f"One request of {count(wanted)} tokens"
     text = f"{request} does not fit the KV pool"
-    if needed is not None and there is not None:
+    if needed and there is not None:  # a tiny model's needs are printed as 0.0
         text += f": it needs {gib(needed)}, there are {gib(there)}"
     elif stored is not None:
         text += f" of {count(stored)} tokens"

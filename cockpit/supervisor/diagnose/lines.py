@@ -27,7 +27,7 @@ _OUTER = re.compile(
     r"(?:> ?)+"  # a quotation in a report
     r"|\w[\w.@-]{0,80} +\| (?!\d+/)"  # docker compose
     r"|\[pod/[^\]\s]{1,200}\] "  # kubectl logs --prefix
-    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\s+"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?:[ \t]|$)"
     r"(?:std(?:out|err) [FP] )?"
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,100} [\w.@/-]{1,100}(?:\[\d+\])?: "  # journald
 )

@@ -14,6 +14,8 @@ from cockpit.supervisor.diagnose.matcher import Reading, first_incident, is_rema
 from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.types import Incident
 
+_COMMANDS = ("vllm serve ", "openai.api_server", "docker run ", " --model ")
+"""How a command line shows in a report; a long one goes on in lines that begin with a flag."""
 WAITING = "shm-broadcast-wait"
 """The notice that is harmless in a boot however often it comes."""
 _STOP = re.compile(
@@ -68,7 +70,7 @@ class TroubleReader:
         elif "args: Namespace(" in text or "LLM engine (v" in text:
             self._has_head = True
             self._arguments.config(text)
-        elif "vllm serve " in text or "openai.api_server" in text:
+        elif text.lstrip().startswith("--") or any(word in text for word in _COMMANDS):
             self._arguments.command(text)
 
     def reading(self, boot: BootState) -> Reading:

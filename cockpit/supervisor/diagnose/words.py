@@ -54,8 +54,8 @@ def count(value: float | None) -> str:
 
 
 def gib(value: float) -> str:
-    """GiB with the unit, two digits where they matter."""
-    return f"{value:.2f} GiB" if value < 1 else f"{value:.1f} GiB"
+    """GiB with the unit, MiB below one."""
+    return f"{value * 1024:.0f} MiB" if value < 1 else f"{value:.1f} GiB"
 
 
 def _size(pattern: re.Pattern[str], text: str) -> float | None:
@@ -104,7 +104,7 @@ def budget(seen: Evidence) -> str:
 def smaller_kv(seen: Evidence) -> list[Fix]:
     """An 8-bit KV cache, unless it is one."""
     kind = str(seen.arguments.get("kv_cache_dtype") or "auto")
-    if kind not in ("auto", "bfloat16", "float16"):
+    if kind not in ("auto", "bfloat16", "float16") or seen.arguments.get("platform") == "cpu":
         return []
     return [Fix(text="Store the KV cache in 8 bits: it holds twice the tokens.", set={"kv_cache_dtype": "fp8_e4m3"})]
 
