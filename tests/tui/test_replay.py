@@ -15,6 +15,8 @@ from .helpers import shown, until, until_shown
 from .still_life import StillSession, gpu_frame
 from .test_snapshots import rig_of, serving_dual
 
+RECORDED = Path(__file__).resolve().parents[1] / "fixtures" / "tapes" / "cpu-0.32-mixed.tape"
+
 
 def tape_of_a_minute(path: Path) -> Path:
     writer = TapeWriter(path)
@@ -39,3 +41,14 @@ async def test_a_tape_is_shown_as_it_was_and_cannot_be_stopped(tmp_path: Path) -
         assert isinstance(app.screen, InstanceScreen)
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, CatalogScreen))
+
+
+async def test_a_real_tape_is_shown_at_the_smallest_size() -> None:
+    replay = Replay(read_tape(RECORDED), speed=1000.0)
+    session = StillSession(rig_of(2))
+    session.config = msgspec.structs.replace(session.config, refresh_seconds=0.1)
+    app = CockpitApp(session, show_clock=False, replay=replay)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until_shown(pilot, "cpu/tiny-qwen3", "2,097,152 tokens", "prefix   hits", "of 2 cores")
+        await pilot.press("c")
+        await until_shown(pilot, "── 2 min", "CPU")

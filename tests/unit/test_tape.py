@@ -198,3 +198,34 @@ def test_a_replay_can_be_faster(good):
     replay.tick()
     now = 2.0
     assert replay.tick().frame.at == 108.0
+
+
+RECORDED = Path(__file__).resolve().parents[1] / "fixtures" / "tapes" / "cpu-0.32-mixed.tape"
+"""A minute of the CPU build of vLLM 0.32 under short and long prompts with repeats."""
+
+
+def test_the_rates_of_a_real_run_add_up_to_its_totals():
+    frames = [seen.frame for seen in read_tape(RECORDED).observations]
+    busy = [frame for frame in frames if frame.throughput.decode_tokens_per_second]
+    assert len(busy) > 30
+    compared = 0
+    for late in busy:
+        early = min(frames, key=lambda frame, late=late: abs(late.at - late.window_seconds - frame.at))
+        if abs(late.at - late.window_seconds - early.at) > 0.05:
+            continue
+        compared += 1
+        for rate, total in (
+            (late.throughput.prefill_tokens_per_second, "prompt_computed_tokens"),
+            (late.throughput.cached_prefill_tokens_per_second, "prompt_cached_tokens"),
+            (late.throughput.decode_tokens_per_second, "generation_tokens"),
+        ):
+            grown = getattr(late.totals, total) - getattr(early.totals, total)
+            assert rate * late.window_seconds == pytest.approx(grown, rel=0.001, abs=0.01)
+    assert compared > 10
+
+
+def test_a_real_tape_tells_no_machine_apart():
+    text = gzip.decompress(RECORDED.read_bytes()).decode()
+    assert len(RECORDED.read_bytes()) < 200_000
+    for word in ("/root", "/home/", "hostname"):
+        assert word not in text
