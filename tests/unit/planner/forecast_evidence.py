@@ -107,6 +107,11 @@ BOOTS = (
         max_num_seqs=256,
         humming=True,
     ),
+    # Booted after the forecast had been made: nothing in the planner was fitted to them.
+    Recorded("h200-0.26-ar4-16k", "auto-round-w4", eager=False),
+    Recorded("h200-0.26-q8-bf16-eager", "qwen3-8-layers", 40960, max_num_seqs=256),
+    Recorded("h200-0.26-q8-fp8-graphs", "qwen3-8-layers", 16384, "fp8", max_num_seqs=64, eager=False),
+    Recorded("h200-0.26-gemma3-windows", "gemma3-13-layers", 131072, utilization=0.6, max_num_seqs=16),
 )
 
 
