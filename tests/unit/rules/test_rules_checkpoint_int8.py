@@ -30,7 +30,7 @@ from cockpit.checkpoint.inspect import inspect
 from cockpit.checkpoint.types import Checkpoint, WeightScheme
 from cockpit.errors import CockpitError
 from cockpit.rig.described import load_rig
-from cockpit.rig.types import Engine
+from cockpit.rig.types import Engine, OverlayState
 from cockpit.rules.context import Context
 from cockpit.rules.finding import OFFERED, ToggleState
 from cockpit.rules.int8 import checkpoint_state, int8_state
@@ -95,6 +95,21 @@ def test_a_vllm_that_is_known_to_drop_the_switch_blocks_it_and_force_may_pass(
         assert state.level == "rig"
         assert state.reason == "vLLM 0.33.0 drops the switch on AutoRound weights (vllm#48904)"
         assert state.fix
+
+
+@pytest.mark.parametrize("knows", [True, None, False])
+@pytest.mark.parametrize(("state", "blocked"), [("available", False), ("needless", False), ("unsupported", True)])
+def test_an_overlay_that_fits_lifts_the_block_and_one_that_does_not_says_why(
+    knows: bool | None, state: Any, blocked: bool
+) -> None:
+    overlay = OverlayState(state=state, reason="it was never tried on vLLM 0.33.0")
+    found = int8_state(context(engine=msgspec.structs.replace(engine(knows), overlays={"autoround-int8": overlay})))
+    assert (found.state == "blocked") == blocked
+    if blocked:
+        assert found.level == "rig"
+        assert (found.reason or "").endswith(
+            "the overlay that cures it does not fit: it was never tried on vLLM 0.33.0"
+        )
 
 
 def test_hopper_is_told_before_the_engine_and_the_checkpoint_before_both() -> None:
