@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cockpit.supervisor.boot import BootLog
@@ -92,6 +94,13 @@ def test_what_the_overlay_says_decides(lines: list[str], active: bool | None, pr
     found = int8_of(record(), boot(*lines))
     assert (found.requested, found.active) == (True, active)
     assert (found.proof or "").startswith(proof or "") and (found.proof is None) == (proof is None)
+
+
+def test_a_real_boot_of_an_h200_proves_itself() -> None:
+    file = Path(__file__).parents[2] / "fixtures" / "boot-logs" / "h200-0.26-ar4-int8-overlay.log"
+    found = int8_of(record(), boot(*file.read_text(encoding="utf-8").splitlines()))
+    assert found.active
+    assert found.proof == "144 layers, 27,248,256 of 54,263,808 groups folded"
 
 
 def test_without_an_overlay_in_the_plan_nothing_is_claimed() -> None:
