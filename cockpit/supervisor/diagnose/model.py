@@ -8,6 +8,18 @@ from cockpit.supervisor.diagnose.words import count, do, say
 _TEXT_ONLY = r"architectures \[.*?(?P<name>Qwen3_5\w*ForCausalLM|\w*(?:VL|_5|_6)\w*ForCausalLM)"
 
 
+_SINCE = {"qwen3_5": "0.17"}
+"""First vLLM of a model family, by the beginning of its model type (public reports)."""
+
+
+def _newer_engine(seen: Evidence) -> list[Fix]:
+    kind = seen.groups.get("type", "")
+    since = next((version for name, version in _SINCE.items() if kind.startswith(name)), None)
+    known = "" if since is None else f" to {since} or later"
+    text = f"Upgrade vLLM first{known}, then the transformers that it asks for: `cockpit engines` lists what is installed."
+    return [Fix(text=text)]
+
+
 def _over_derived(seen: Evidence) -> str:
     wanted, most = seen.number("wanted"), seen.number("derived")
     if wanted is None or most is None:
@@ -41,9 +53,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "the engine.",
             "This vLLM's transformers does not know the model: the model family is newer than the engine.",
         ),
-        fixes=do(
-            "Upgrade vLLM first, then the transformers that it asks for: `cockpit engines` lists what is installed."
-        ),
+        fixes=_newer_engine,
     ),
     Symptom(
         id="arch-failed-inspect",
