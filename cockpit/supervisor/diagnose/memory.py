@@ -209,6 +209,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"\[Errno 12\] Cannot allocate memory",
             r"DefaultCPUAllocator: (?:can't|not enough)",
             r"std::bad_alloc",
+            r"ArrayMemoryError",
         ),
         versions="any",
         explain=say("The host ran out of memory."),

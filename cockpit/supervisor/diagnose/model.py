@@ -16,7 +16,8 @@ def _newer_engine(seen: Evidence) -> list[Fix]:
     kind = seen.groups.get("type", "")
     since = next((version for name, version in _SINCE.items() if kind.startswith(name)), None)
     known = "" if since is None else f" to {since} or later"
-    text = f"Upgrade vLLM first{known}, then the transformers that it asks for: `cockpit engines` lists what is installed."
+    then = "then the transformers that it asks for: `cockpit engines` lists what is installed."
+    text = f"Upgrade vLLM first{known}, {then}"
     return [Fix(text=text)]
 
 
