@@ -139,6 +139,18 @@ def live_rows(frame: Frame, history: History, width: int) -> list[Row]:
     ]
 
 
+def source_rows(frame: Frame) -> list[Row]:
+    """Where each group of figures comes from and how old it is: for what is copied, as the screen has no room."""
+    return [
+        [
+            label("source"),
+            (f"{one.figures}: {one.origin}", ""),
+            ("" if one.age_seconds is None else f", {one.age_seconds:.1f} s old", ""),
+        ]
+        for one in frame.sources
+    ]
+
+
 def is_stale(frame: Frame) -> bool:
     """Whether the figures are no longer live and must be greyed."""
     return frame.stale

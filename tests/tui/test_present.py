@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from cockpit.telemetry.frame import Frame, GpuHolder, GpuReading, Kv, Latencies, Latency, Throughput
+from cockpit.telemetry.frame import Frame, GpuHolder, GpuReading, Kv, Latencies, Latency, Source, Throughput
 from cockpit.telemetry.history import History
 from cockpit.tui.content import row_text
-from cockpit.tui.present import kv_rows, latency_rows, throughput_rows
+from cockpit.tui.present import kv_rows, latency_rows, source_rows, throughput_rows
 from cockpit.tui.present_gpu import memory_rows
 from cockpit.units import GIB
 
@@ -84,6 +84,18 @@ def test_no_row_of_a_gpu_is_wider_than_a_small_screen_for_its_first_line() -> No
 def test_without_a_gpu_the_host_says_its_memory_and_cores() -> None:
     text = "\n".join(row_text(row) for row in memory_rows(cpu_frame(), 80))
     assert "no NVIDIA driver" in text and "this 0.4 of 4 cores" in text
+
+
+def test_sources_say_where_figures_come_from_and_how_old_they_are() -> None:
+    sources = (
+        Source(figures="decode", origin="vllm:generation_tokens", age_seconds=0.4),
+        Source(figures="KV capacity", origin="boot log"),
+    )
+    rows = source_rows(Frame(at=0, state="ready", sources=sources))
+    assert [row_text(row).split(maxsplit=1)[1] for row in rows] == [
+        "decode: vllm:generation_tokens, 0.4 s old",
+        "KV capacity: boot log",
+    ]
 
 
 def test_nothing_known_is_dashes_and_never_zero() -> None:

@@ -21,7 +21,7 @@ from cockpit.telemetry.timeline import Timeline
 from cockpit.tui.catalog_rows import STATE_CELLS
 from cockpit.tui.commands import bindings
 from cockpit.tui.content import Row, fit, row_text
-from cockpit.tui.present import is_stale, live_rows, note_rows
+from cockpit.tui.present import is_stale, live_rows, note_rows, source_rows
 from cockpit.tui.present_boot import Death, boot_rows, death_rows, log_panel_lines, pace_row, silence_rows
 from cockpit.tui.present_charts import SPANS, chart_rows
 from cockpit.tui.present_forecast import against_rows
@@ -247,10 +247,13 @@ class InstanceScreen(CockpitScreen):
         self.toggle_class("-log-only")
 
     def action_copy(self) -> None:
-        """The figures as text."""
+        """What is shown as text, with the sources of the figures."""
         if self._last is None:
             return
-        lines = [row_text(row).rstrip() for row in (*self.panel_rows(self._last), *self._chart_rows())]
+        rows = [*self.panel_rows(self._last), *self._chart_rows()]
+        if self._last.state in _SERVING:
+            rows += source_rows(self._last.frame)
+        lines = [row_text(row).rstrip() for row in rows]
         title = f"{self._last.record.slug} {self._last.state} {self._last.record.url}"
         self.app.copy_to_clipboard("\n".join([title, *lines]))
         self.cockpit.inform("what is shown was sent to the terminal's clipboard")
