@@ -119,7 +119,7 @@ def chat() -> None:
     while True:
         os.write(1, b"".join(b"INFO:     127.0.0.1 - request %08d 200 OK\n" % (number + n) for n in range(200)))
         number += 200
-        time.sleep(0.005)
+        time.sleep(0.02)
 
 
 def die(code: int) -> None:
@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--dies-with-engine", action="store_true", help="ends when a child does, as vLLM does")
     parser.add_argument("--hang-after", type=float, help="seconds after which no request is answered any more")
     parser.add_argument("--secret-line", help="a line of the log, as given")
-    parser.add_argument("--chatty", action="store_true", help="a line every few milliseconds, for ever")
+    parser.add_argument("--chatty", action="store_true", help="ten thousand lines a second, for ever")
     parser.add_argument("--no-listen", action="store_true", help="never open the port")
     args = parser.parse_args()
 

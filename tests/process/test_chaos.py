@@ -208,12 +208,12 @@ def test_the_port_is_stolen(make_plan: Plans, free_port: int) -> None:
 
 @pytest.mark.fault("a log that is flooded without end", "bounded on disk, followed, and the boot in it stays")
 def test_a_flood_is_bounded(make_plan: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ready, "bound", partial(bound, most_bytes=1 << 20, head_bytes=1 << 16))
+    monkeypatch.setattr(ready, "bound", partial(bound, most_bytes=1 << 18, head_bytes=1 << 14))
     running = start(make_plan(*FAMILY, "--chatty"))
     watch = BootWatch(running)
     log = Path(running.record.log)
     cuts = largest = 0
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 120
     while cuts < 5 and time.monotonic() < limit:
         before = log.stat().st_size
         watch.tick()

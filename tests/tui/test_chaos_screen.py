@@ -12,11 +12,25 @@ from cockpit.session import Session
 from cockpit.supervisor import process, store
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.tui.screens.catalog import CatalogScreen
+from cockpit.tui.screens.instance import InstanceScreen
 
-from .helpers import Cockpit, opened, serve, shown, until, until_shown, until_told
+from .helpers import Cockpit, open_card, opened, shown, until, until_shown, until_told
 from .world import cpu_slug
 
 FAMILY = "--fork-children 1 --dies-with-engine --shared-memory"
+
+
+PATIENCE = 90.0
+"""Seconds; everything here also runs on machines that have other things to do."""
+
+
+async def serve(pilot: Cockpit, name: str) -> InstanceRecord:
+    """Start it from its card, and wait until its figures are on the screen."""
+    await open_card(pilot, name)
+    await pilot.press("S")
+    await until(pilot, lambda: isinstance(pilot.app.screen, InstanceScreen), PATIENCE)
+    await until_shown(pilot, "● ready", "tok/s", seconds=PATIENCE)
+    return store.find(name)
 
 
 def member(record: InstanceRecord, which: int) -> int:
@@ -27,11 +41,13 @@ def member(record: InstanceRecord, which: int) -> int:
 async def stopped_by_key(pilot: Cockpit, name: str) -> None:
     """K and yes: gone, and the catalog is there again."""
     await pilot.press("K")
-    await until(pilot, lambda: f"Stop {name}?" in shown(pilot) or isinstance(pilot.app.screen, CatalogScreen))
+    await until(
+        pilot, lambda: f"Stop {name}?" in shown(pilot) or isinstance(pilot.app.screen, CatalogScreen), PATIENCE
+    )
     if not isinstance(pilot.app.screen, CatalogScreen):
         await pilot.press("y")
-    await until(pilot, lambda: not store.exists(name), 60)
-    await until(pilot, lambda: isinstance(pilot.app.screen, CatalogScreen), 60)
+    await until(pilot, lambda: not store.exists(name), PATIENCE)
+    await until(pilot, lambda: isinstance(pilot.app.screen, CatalogScreen), PATIENCE)
     assert pilot.app.is_running
 
 
@@ -50,7 +66,7 @@ async def test_a_process_is_killed_under_the_screen(session: Session, which: int
         record = await serve(pilot, "cpu/victim")
         family = process.members_of(record)
         os.kill(member(record, which), signal.SIGKILL)
-        await until_shown(pilot, *words)
+        await until_shown(pilot, *words, seconds=PATIENCE)
         await stopped_by_key(pilot, "cpu-victim")
     assert not any(process.is_alive(who) for who in family)
 
@@ -61,9 +77,9 @@ async def test_a_server_hangs_under_the_screen(session: Session) -> None:
     async with opened(session) as pilot:
         record = await serve(pilot, "cpu/hangs")
         os.kill(member(record, 0), signal.SIGSTOP)
-        await until_shown(pilot, "/metrics does not answer", seconds=40)
+        await until_shown(pilot, "/metrics does not answer", seconds=PATIENCE)
         os.kill(member(record, 0), signal.SIGCONT)
-        await until(pilot, lambda: "/metrics does not answer" not in shown(pilot), 40)
+        await until(pilot, lambda: "/metrics does not answer" not in shown(pilot), PATIENCE)
         await stopped_by_key(pilot, "cpu-hangs")
 
 
@@ -73,9 +89,9 @@ async def test_a_flood_under_the_screen(session: Session) -> None:
     async with opened(session) as pilot:
         await serve(pilot, "cpu/floods")
         await pilot.press("L")
-        await until_shown(pilot, "200 OK")
+        await until_shown(pilot, "200 OK", seconds=PATIENCE)
         await pilot.press("L")
-        await until_shown(pilot, "decode")
+        await until_shown(pilot, "decode", seconds=PATIENCE)
         await stopped_by_key(pilot, "cpu-floods")
 
 
@@ -89,13 +105,13 @@ async def test_the_record_breaks_under_the_screen(session: Session, how: str, ho
         whole = file.read_bytes()
         if how == "deleted":
             file.unlink()
-            await until(pilot, lambda: isinstance(pilot.app.screen, CatalogScreen))
+            await until(pilot, lambda: isinstance(pilot.app.screen, CatalogScreen), PATIENCE)
         else:
             file.write_bytes(whole[: len(whole) // 2])
-            await until_told(pilot, "cpu-broken.json is not an instance record")
+            await until_told(pilot, "cpu-broken.json is not an instance record", seconds=PATIENCE)
         assert pilot.app.is_running
         file.write_bytes(whole)
-        await until_shown(pilot, "1 serving")
+        await until_shown(pilot, "1 serving", seconds=PATIENCE)
         pid = member(record, 0)
     os.kill(pid, signal.SIGKILL)
 
