@@ -22,8 +22,8 @@ TEXT = """# What was tried, and what survived
 
 Every row is a fault that tests bring about, with what must hold afterwards. Besides that, each test asserts that
 no process and no shared memory of the server is left, that its record is right or gone, and, where a screen is
-involved, that it is alive. The figures come from one run of `make soak`; `make test` makes a short pass of the
-same.
+involved, that it is alive. `scripts/reliability.py` made the figures from the results of one run; `make soak`
+makes a long one, `make test` a short pass of the same.
 
 Run on {date}, {cores} cores, Python {python}: {tried} tries of {faults} faults, {failed} failed.
 
