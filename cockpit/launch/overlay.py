@@ -9,12 +9,14 @@ import msgspec
 
 from cockpit.launch.draft import Draft
 from cockpit.rules.context import Context
+from cockpit.rules.finding import Finding
 from cockpit.rules.overlays import (
     AUTOROUND_INT8,
     QUANTIZED_EMBEDDING,
     needs_embedding_overlay,
     needs_int8_overlay,
     overlay_state,
+    path_findings,
 )
 
 FOLDER = Path(__file__).with_name("overlays")
@@ -72,6 +74,11 @@ def apply_overlays(draft: Draft, ctx: Context, ids: tuple[str, ...], caller: dic
     if any(state is not None and state.state == "unsupported" for state in states):
         # Such a plan is refused unless the user forces it.
         draft.env(_FORCE, "1")
+
+
+def overlay_findings(ctx: Context, ids: tuple[str, ...]) -> tuple[Finding, ...]:
+    """What stands against bringing the overlays along, whichever they are."""
+    return tuple(path_findings(ctx, ids, str(FOLDER)))
 
 
 def _joined(ours: list[str], theirs: str | None, separator: str) -> str:

@@ -16,7 +16,7 @@ from cockpit.errors import CockpitError
 from cockpit.launch.changes import full_forecast
 from cockpit.launch.draft import Draft
 from cockpit.launch.forecast import Subject, boot_subject
-from cockpit.launch.overlay import apply_overlays, needed
+from cockpit.launch.overlay import apply_overlays, needed, overlay_findings
 from cockpit.launch.pool import boots_findings, pool_findings
 from cockpit.launch.rig_env import apply_rig_env
 from cockpit.launch.toggles import BY_ID, TOGGLES
@@ -217,6 +217,7 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
         findings=blocks_first(
             (
                 *plan_findings(ctx),
+                *overlay_findings(ctx, overlays),
                 *pool_findings(ctx, forecast, subject.checkpoint),
                 *boots_findings(facts.boots_problem),
                 *flag_findings(argv[3:], facts.flags),

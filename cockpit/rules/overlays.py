@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Sequence
+
 from cockpit.rig.types import OverlayState
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding, Level, Severity
@@ -48,3 +51,19 @@ def overlay_finding(ctx: Context, overlay: str, subject: str, rule: str, fault: 
         severity, level = "block", "rig"
         message = f"{fault}, and the overlay {overlay} does not fit: {state.reason}"
     return Finding(rule=rule, severity=severity, subject=subject, message=message, fix=fix, level=level)
+
+
+def path_findings(ctx: Context, overlays: Sequence[str], folder: str) -> Iterator[Finding]:
+    """PYTHONPATH has no way to quote its separator: below a folder with one in its name no overlay is found."""
+    if not overlays or os.pathsep not in folder or ctx.rig.described is not None:
+        return
+    without = "set int8=off" if overlays == (AUTOROUND_INT8,) else "use a vLLM that needs no overlay"
+    yield Finding(
+        rule="overlay-path",
+        severity="block",
+        subject="engine",
+        message=f"the server could not find the overlay {' and '.join(overlays)}: the cockpit is installed in "
+        f"{folder}, and PYTHONPATH ends a folder at each {os.pathsep!r}",
+        fix=f"Install the cockpit in a folder without {os.pathsep!r} in its path, or {without}.",
+        level="usage",
+    )

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recipes import ENGINE, W4, entry, facts, plan
+from recipes import ENGINE, RTX, W4, entry, facts, plan
 
 from cockpit.catalog.slug import Weights
 from cockpit.launch.overlay import FOLDER, OVERLAYS
@@ -120,6 +120,33 @@ def test_packed_embeddings_bring_theirs(state: str, severity: str) -> None:
 def test_a_vllm_that_reads_packed_embeddings_gets_no_overlay() -> None:
     planned = plan(of=entry(PACKED), with_facts=facts(engine=engine("needless", quantized_embedding=True)))
     assert planned.overlays == () and "PYTHONPATH" not in planned.env
+
+
+COLON = Path("/home/me/a:b/site-packages/cockpit/launch/overlays")
+
+
+@pytest.mark.parametrize(
+    ("settings", "weights", "fix"),
+    [(["int8=on"], W4, "or set int8=off."), ([], PACKED, "or use a vLLM that needs no overlay.")],
+)
+def test_a_colon_in_the_cockpits_path_refuses_what_needs_an_overlay(
+    settings: list[str], weights: Weights, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cockpit.launch.overlay.FOLDER", COLON)
+    known = facts(engine=engine("available", humming="0.1"))
+    (refused,) = refusals(plan(*settings, of=entry(weights), with_facts=known).findings, force=True)
+    assert refused.rule == "overlay-path" and str(COLON) in refused.message and refused.fix.endswith(fix)
+
+
+def test_a_colon_in_the_cockpits_path_is_nothing_to_a_plan_without_overlays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cockpit.launch.overlay.FOLDER", COLON)
+    described = msgspec.structs.replace(RTX, described="other machine")
+    for known in (
+        facts(engine=engine("needless", autoround_int8=True)),
+        facts(engine=engine("available"), rig=described),
+    ):
+        assert refusals(plan("int8=on", with_facts=known).findings) == ()
+    assert refusals(plan("int8=off", with_facts=facts(engine=engine("available"))).findings) == ()
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
