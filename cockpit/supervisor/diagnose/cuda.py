@@ -109,6 +109,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="wsl-uva",
+        patterns=(r"UVA is not available",),
+        versions="0.20 to 0.33",
+        explain=say("The model runner shares pinned host memory with the GPU (UVA), which vLLM leaves off on WSL2."),
+        fixes=do(Fix(text="Allow pinned memory.", env={"VLLM_WSL2_ENABLE_PIN_MEMORY": "1"})),
+    ),
+    Symptom(
         id="ptx-toolchain-newer",
         patterns=(
             r"provided PTX was compiled with an unsupported toolchain",
@@ -158,6 +165,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"No supported CUDA architectures found for major versions",
             r"nvcc fatal\s*: Unsupported gpu architecture",
             r"Unknown CUDA arch",
+            r"nvcc fatal\s*: Unknown option",
+            r"nvcc fatal\s*: Value '[^']*' is not defined for option",
         ),
         versions="0.14 to 0.33",
         explain=say(
@@ -187,6 +196,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="cuda-headers",
+        patterns=(r"fatal error: (?P<file>(?:cu|nv|nccl|thrust/|cub/)[\w./]*\.h(?:pp)?): No such file",),
+        versions="0.10 to 0.33",
+        explain=say(
+            "A kernel is compiled at boot, and {file} of the CUDA toolkit is missing.",
+            "A kernel is compiled at boot, and headers of the CUDA toolkit are missing.",
+        ),
+        fixes=do(
+            "Install the whole CUDA toolkit that matches torch, and point CUDA_HOME at it.",
+            Fix(text="Or do without FlashInfer's sampler.", env={"VLLM_USE_FLASHINFER_SAMPLER": "0"}),
+        ),
+    ),
+    Symptom(
         id="python-headers",
         patterns=(
             r"fatal error: (?P<file>Python\.h|std\w+\.h|cuda\.h|\w+\.h): No such file",
@@ -204,6 +226,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do(
             "Install gcc and the headers of the environment's Python (apt install gcc python3-dev); uv's "
             "Pythons have them."
+        ),
+    ),
+    Symptom(
+        id="jit-build",
+        patterns=(r"Ninja build failed", r"Error building extension", r"ninja: build stopped"),
+        versions="0.10 to 0.33",
+        explain=say("A kernel is compiled at boot, and its build failed."),
+        fixes=do(
+            "Look at the first line of the build with `error:` or `Killed`: a toolkit that does not match torch, "
+            "or too little RAM.",
+            Fix(text="Compile fewer files at a time.", env={"MAX_JOBS": "2"}),
+            Fix(text="Or do without FlashInfer's sampler.", env={"VLLM_USE_FLASHINFER_SAMPLER": "0"}),
         ),
     ),
     Symptom(
@@ -259,6 +293,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do(
             "Check `nvidia-smi`, CUDA_VISIBLE_DEVICES and the container's --gpus; a CPU build of vLLM sees "
             "none either.",
+        ),
+    ),
+    Symptom(
+        id="visible-devices",
+        patterns=(r"NVMLError_InvalidArgument", r"NVMLError_NotFound", r"Error getting GPU with index"),
+        versions="any",
+        explain=say("CUDA_VISIBLE_DEVICES names a GPU that this machine or container does not have."),
+        fixes=do(
+            "Correct CUDA_VISIBLE_DEVICES: in a container the GPUs that it was given count from 0.",
+            Fix(text="Or use all that are there.", env={"CUDA_VISIBLE_DEVICES": None}),
         ),
     ),
     Symptom(

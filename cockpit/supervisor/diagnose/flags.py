@@ -36,6 +36,8 @@ def _flag(seen: Evidence) -> str:
 def _unknown(seen: Evidence) -> str:
     if seen.groups.get("flag", "").startswith("serve"):
         return "The container's entry point is `vllm serve` already, and the command says serve again."
+    if not _flag(seen).startswith("-") and "unrecognized" in seen.incident.text:
+        return f"The command has {_flag(seen)} where a flag is expected."
     return f"This vLLM does not know {_flag(seen)}."
 
 
@@ -43,6 +45,10 @@ def _unknown_fixes(seen: Evidence) -> list[Fix]:
     flag = _flag(seen).partition("=")[0].replace("_", "-")
     if flag.startswith("serve"):
         return [Fix(text="Begin the container's command with the model.")]
+    if seen.groups.get("flag", "").startswith(("/bin/", "bash", "sh ", "python")):
+        return [
+            Fix(text="The container's entry point is the server: give its flags only, or replace it (--entrypoint).")
+        ]
     known = _REMOVED.get(flag)
     fixes = [] if known is None else [Fix(text=f"{flag}: {known[:1].lower()}{known[1:]}")]
     return [

@@ -30,6 +30,17 @@ _USAGE = re.compile(r"(?:[\w.-]{1,60}\.py|vllm(?: \w[\w-]*)?): error: ")
 _REASON = re.compile(r"\s*(?:Value error|Assertion failed), ")
 """Pydantic says what is wrong on the line after the exception's own."""
 _QUOTED = re.compile(r"(?:RuntimeError: )?Worker failed with error ['\"](?P<error>.+?)['\"], please check the stack")
+_REPORTED = re.compile(
+    r"Exception in worker \S+ while processing method (?P<method>\w+): (?P<error>.+?)"
+    r"(?:, Traceback \(most recent call last\):)?$"
+)
+"""V0's workers say the error before its traceback."""
+_WRITTEN = re.compile(
+    r"(?P<type>(?:\w+\.)*[A-Z]\w*(?:Error|Exception))\((?P<quote>['\"])(?P<words>.+)(?P=quote),?\)$"
+)
+"""``RuntimeError('words')``, as V0's engine logs an exception before its traceback."""
+_BUILD = re.compile(r"(?:Ninja build failed|Error building extension)")
+_BUILD_TROUBLE = re.compile(r"error\b|fatal|not found|[Kk]illed|No such file|FAILED")
 _FRAME = re.compile(
     r'[\s|+]*File "(?P<path>[^"]{1,500})"(?:, line (?P<line>\d{1,9}))?(?:, in (?P<function>\S{1,200}))?'
 )
@@ -45,6 +56,7 @@ WRAPPER = re.compile(
     r"|Executor failed|Got fatal signal from worker processes|Engine loop (?:is not running|has died)"
     r"|Background loop (?:has errored|is stopped)|Engine background task failed|ProcessRaisedException"
     r"|Engine core proc\w* .*(?:died|failed)|A[Pp][Ii] ?[Ss]erver process .*died|AsyncLLM output_handler failed"
+    r"|(?:is already dead|has failed), terminating server process|MQLLMEngine (?:process )?(?:is )?(?:died|dead)"
     r"|leader process died|[Ss]ee (?:stack trace|root cause)(?: \(?above\)?)? for (?:the )?root cause"
     r"|^Process \S+:\s*$"
 )
@@ -120,8 +132,15 @@ class IncidentFinder:
         if line.level in HARMLESS or not text:
             return
         stream = self._stream(line.process)
+        reported = _REPORTED.match(text) if "Exception in worker" in text else None
+        if reported is not None:
+            self._add_reported(stream, line, stage, reported)
+            return
         if self._is_structure(stream, text):
             return
+        written = _WRITTEN.match(text)
+        if written is not None:
+            text = f"{written['type']}: {written['words'].replace(chr(92) + 'n', ' ').strip()}"
         quoted = _QUOTED.search(text)
         if quoted is not None:
             text = quoted["error"]
@@ -199,6 +218,22 @@ class IncidentFinder:
         if self._keep(incident) and is_exception:
             stream.parts, stream.key = [incident.text], (incident.depth, incident.order)
 
+    def _add_reported(self, stream: _Stream, line: Line, stage: StageId, reported: re.Match[str]) -> None:
+        self._begin(stream, announced=True, indent=0)
+        self._next += 1
+        incident = Incident(
+            text=reported["error"][:_MAX_TEXT],
+            process=line.process or "VllmWorker",
+            depth=0,
+            order=self._next,
+            frames=f"worker:{reported['method']}",
+            chain=stream.chain,
+            announced=True,
+            after_ready=self.ready,
+            stage=stage,
+        )
+        self._keep(incident)
+
     def _keep(self, incident: Incident) -> bool:
         kept = self._kept.setdefault(incident.depth, {})
         if len(kept) >= _KEPT:
@@ -211,6 +246,8 @@ class IncidentFinder:
     def _go_on(self, stream: _Stream, text: str) -> None:
         """The message of an exception goes on for a few lines."""
         if stream.key is None:
+            return
+        if _BUILD.search(stream.parts[0]) and not _BUILD_TROUBLE.search(text):
             return
         depth, order = stream.key
         known = self._kept.get(depth, {}).get(order)

@@ -25,6 +25,8 @@ _VLLM = re.compile(
 )
 _OUTER = re.compile(
     r"(?:> ?)+"  # a quotation in a report
+    r"|\s{0,12}\| (?=\S| {2})"  # a build's log, an exception group
+    r"|\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\] ?"
     r"|\w[\w.@-]{0,80} +\| (?!\d+/)"  # docker compose
     r"|\[pod/[^\]\s]{1,200}\] "  # kubectl logs --prefix
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?:[ \t]|$)"
@@ -37,6 +39,9 @@ _WRITTEN_ESCAPES = re.compile(
 _INNER_PREFIX = re.compile(
     r"(?=\((?:Vllm|Ray)?(?:Worker|EngineCore|APIServer|ApiServer)\S{0,40}(?: rank=\d+)? pid=\d+[^()]{0,30}\) )"
 )
+_STAMPED = re.compile(rf"(?:{_LEVELS}) {{1,5}}\d\d-\d\d \d\d:\d\d:\d\d ")
+_MAX_LABEL = 60
+"""Characters that a launcher may put before vLLM's own prefix."""
 
 
 class Line(NamedTuple):
@@ -54,22 +59,30 @@ def parse(raw: str) -> Iterator[Line]:
         raw = _docker_json(raw)
     if "[" in raw and raw[:1] != "(" and ("m" in raw):
         raw = _WRITTEN_ESCAPES.sub("", raw)
-    if raw.count(" pid=") > 1:
-        for part in _INNER_PREFIX.split(_outer(raw)):
-            if part.strip():
-                yield _parsed(part)
+    text = _outer(raw)
+    if " pid=" in text and (text[:1] != "(" or text.count(" pid=") > 1):
+        first, *parts = _INNER_PREFIX.split(text)
+        if first.strip() and not (parts and _is_label(first)):
+            yield _parsed(first)
+        yield from map(_parsed, parts)
         return
-    yield _parsed(_outer(raw))
+    yield _parsed(text)
 
 
 def _outer(raw: str) -> str:
     """Without the prefixes of whoever kept the log; they may be nested."""
     for _ in range(4):
-        match = _OUTER.match(raw) if raw[:1] not in "( " else None
+        match = _OUTER.match(raw) if raw[:1] != "(" else None
         if match is None:
-            return raw
+            break
         raw = raw[match.end() :]
-    return raw
+    stamped = None if raw[:1] == "(" else _STAMPED.search(raw, 0, _MAX_LABEL + 40)
+    return raw if stamped is None or not _is_label(raw[: stamped.start()]) else raw[stamped.start() :]
+
+
+def _is_label(text: str) -> bool:
+    """Whether what comes before vLLM's prefix is a launcher's label, not another line's text."""
+    return len(text) <= _MAX_LABEL and (not text.strip() or text.rstrip()[-1] in ":])|>-")
 
 
 def _parsed(text: str) -> Line:

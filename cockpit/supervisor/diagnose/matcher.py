@@ -96,7 +96,7 @@ def conclude(reading: Reading, end: End) -> Diagnosis:
     cause = _cause(reading, end)
     ready = reading.boot.ready
     notices = [one for one in _all_notices(reading) if _holds(one.level, ready, cause)]
-    about = cause or _trouble(reading, notices)
+    about = cause or _trouble(reading, notices, end)
     return Diagnosis(
         healthy=ready and cause is None and not any(one.level == "grave" for one in notices),
         ready=ready,
@@ -112,14 +112,15 @@ def conclude(reading: Reading, end: End) -> Diagnosis:
 
 
 def _holds(level: Notice, ready: bool, cause: _Finding | None) -> bool:
-    if level == "maybe":
+    if level in ("maybe", "hang"):
         return cause is None and not ready
     return cause is not None if level == "dead" else True
 
 
-def _trouble(reading: Reading, notices: Sequence[_Finding]) -> _Finding | None:
-    """The notice that is the symptom: a grave one, or whatever an excerpt is about."""
-    grave = [one for one in notices if one.level in ("grave", "warn")]
+def _trouble(reading: Reading, notices: Sequence[_Finding], end: End) -> _Finding | None:
+    """The notice that is the symptom: a grave one, where a log ends, or whatever an excerpt is about."""
+    levels = ("grave", "warn", "hang") if end.dead is None else ("grave", "warn")
+    grave = [one for one in notices if one.level in levels]
     excerpt = notices if not reading.has_head and not reading.boot.ready else []
     return next(iter([*grave, *excerpt]), None)
 

@@ -35,7 +35,7 @@ _OUT_OF_MEMORY = (
     r"cudaErrorMemoryAllocation",
 )
 _CAPTURE = r":(?:capture\w*|_capture\w*|_warmup_and_capture|capture_model)$"
-_PROFILE = r":(?:profile_run|_dummy_run|determine_available_memory|_dummy_sampler_run|_dummy_pooler_run)$"
+_PROFILE = r":(?:profile_run|_dummy(?:_sampler|_pooler)?_run|determine_(?:available_memory|num_available_blocks))$"
 _LOAD = r":(?:load_model|load_weights|process_weights_after_loading|create_weights|_repack\w*|gptq_marlin_repack)$"
 
 

@@ -58,7 +58,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="arch-failed-inspect",
-        patterns=(r"failed to be inspected",),
+        patterns=(
+            r"failed to be inspected",
+            r"Error in inspecting model architecture",
+            r"architectures \['(?P<name>\w+)'\] are not supported for now\..*?'(?P=name)'",
+        ),
         versions="0.6 to 0.33",
         explain=say(
             "vLLM knows the architecture, but the process that looks at its class failed: an import error above, too "
@@ -122,6 +126,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"(?:No such file or directory|not found).{0,100}tokenizer\.(?:json|model)",
             r"does not appear to have a file named tokenizer",
             r"tekken\.json",
+            r"Converting from (?:SentencePiece|Tiktoken)[^\n]{0,40} failed",
+            r"Failed to load the tokenizer",
         ),
         versions="0.10 to 0.33",
         explain=say("The model's folder has no usable tokenizer (tokenizer.json, tokenizer.model or tekken.json)."),

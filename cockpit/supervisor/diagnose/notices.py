@@ -30,6 +30,11 @@ def _skipped(seen: Evidence) -> bool:
     return seen.counts.get("weights-skipped-silently", 0) > _SKIPPED_TENSORS or not seen.has_head
 
 
+def _ranks(seen: Evidence) -> float:
+    told = (seen.arguments.number(name) for name in ("tensor_parallel_size", "pipeline_parallel_size"))
+    return max(seen.boot.facts.world_size or 1, *(number or 1 for number in told))
+
+
 def _waits(seen: Evidence) -> str:
     if _hangs(seen):
         times = seen.counts["shm-broadcast-wait"]
@@ -72,9 +77,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="nccl-p2p-hang",
-        notice="maybe",
-        patterns=(r"vLLM is using nccl==", r"Found nccl from library"),
-        when=lambda seen: seen.boot.current in ("environment", "config"),
+        notice="hang",
+        patterns=(r"vLLM is using nccl==", r"Found nccl from library", r"GPU P2P access cache"),
+        when=lambda seen: seen.boot.current in ("environment", "config") and (_ranks(seen) > 1 or not seen.has_head),
         versions="0.5 to 0.33",
         explain=say(
             "The log ends while NCCL connects the GPUs: when that takes minutes, it hangs in direct "
@@ -124,7 +129,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="profile-oom-multimodal",
         notice="maybe",
-        patterns=(r"Encoder cache will be initialized with a budget",),
+        patterns=(r"Encoder cache will be initialized with a budget", r"Starting profile run for multi-modal models"),
         when=lambda seen: bool(no_vision(seen)),
         versions="0.19 to 0.33",
         explain=say(

@@ -153,6 +153,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"(?:in|out)put_size_per_partition\s*=\s*(?P<size>\d+).{0,40}is\s+not divisible\s+by",
             r"min_thread_[nk]\b",
+            r"prob_[mnk] = \d+ is not divisible by thread_[mnk]",
+            r"size_[nk] (?:= ?\d+ )?(?:must|is not) (?:be )?divisible by",
+            r"[Gg]roup size should be a multiple of",
             r"GPTQ_MARLIN_MIN_THREAD_[NK]",
             r"not aligned with the quantized\s+weight shape",
             r"is not divisible by weight quantization block_",

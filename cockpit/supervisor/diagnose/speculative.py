@@ -51,6 +51,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="draft-mismatch",
         patterns=(
+            r"architectures \['\w*(?:Eagle|Medusa|DFlash|Draft|Speculator|MLPSpec)\w*'\] are not supported",
             r"[Dd]raft model .{0,120}(?:vocab|mismatch|does not match|must)",
             r"[Ss]peculative (?:decoding|method|config)[^\n]{0,80}(?:not supported|not "
             r"(?:valid|compatible)|unsupported|does not support)",

@@ -102,9 +102,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return re.search(pattern, self.incident.frames, re.MULTILINE) is not None
 
 
-Notice = Literal["", "note", "maybe", "dead", "warn", "grave"]
-"""What a living server may say as well: a note; one while nothing explains a log that is not ready; one about a dead
-server; the symptom of a ready server; that of a ready server which is of no use. Empty: it ends servers."""
+Notice = Literal["", "note", "maybe", "hang", "dead", "warn", "grave"]
+"""What a living server may say as well: a note; one while nothing explains a log that is not ready; the symptom of a
+log that ends there, unless its server is known to live; one about a dead server; the symptom of a ready server;
+that of a ready server which is of no use. Empty: it ends servers."""
 Explain = Callable[[Evidence], str]
 Fixes = Callable[[Evidence], list[Fix]]
 

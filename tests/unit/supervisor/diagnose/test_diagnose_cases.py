@@ -25,6 +25,7 @@ def load(name: str) -> list[dict[str, Any]]:
 
 REPORTS = load("reports.yaml")
 REWORDINGS = load("rewordings.yaml")
+ISSUES = load("issues.yaml")
 
 
 def diagnosis_of(log: str) -> Diagnosis:
@@ -38,7 +39,7 @@ def offered(diagnosis: Diagnosis) -> list[tuple[str, Any]]:
 def check(case: dict[str, Any]) -> Diagnosis:
     diagnosis = diagnosis_of(case["log"])
     assert diagnosis.symptom == case["symptom"], diagnosis
-    assert not diagnosis.healthy
+    assert diagnosis.healthy == case.get("healthy", False)
     pairs = offered(diagnosis)
     for pair in [*case.get("set", {}).items(), *case.get("env", {}).items()]:
         assert pair in pairs
@@ -68,6 +69,12 @@ def test_a_public_failure_is_recognised(case: dict[str, Any]) -> None:
 def test_other_wordings_of_a_kind_are_recognised(case: dict[str, Any]) -> None:
     diagnosis = check(case)
     assert case.get("never_set") not in dict(offered(diagnosis))
+
+
+@pytest.mark.parametrize("case", ISSUES, ids=[f"{n}-{case['source']}" for n, case in enumerate(ISSUES)])
+def test_what_people_reported_is_recognised_by_its_first_exception(case: dict[str, Any]) -> None:
+    diagnosis = check(case)
+    assert (diagnosis.first_exception or "").startswith(case.get("first", ""))
 
 
 def test_the_table_of_reports_has_no_unknown_but_those_without_a_fault() -> None:
