@@ -252,8 +252,14 @@ class Session(Fleet):
     def start(self, plan: LaunchPlan, force: bool = False) -> Running:
         """Start the server of a plan; it outlives this process.
 
-        Raises CockpitError with every reason when the plan is refused or the command cannot be run.
+        Raises CockpitError with every reason when the plan is refused or the command cannot be run, and for any plan
+        of a described rig.
         """
+        if self._described_rig is not None:
+            raise CockpitError(
+                "nothing is started on a rig that is only described",
+                fix="Open cockpit without --rig for this machine.",
+            )
         refuse_if_blocked(plan, force)
         self._bury(plan.slug)
         running = start(plan, forecast=planned(plan))

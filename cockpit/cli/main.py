@@ -41,13 +41,20 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"cockpit {__version__}")
+    parser.add_argument(
+        "--rig",
+        dest="screen_rig",
+        metavar="FILE|NAME",
+        help="the screen of another machine, such as 2x3090: to plan for",
+    )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=_Parser)
     for verb in VERBS:
         importlib.import_module(f"cockpit.cli.{verb}").add(verbs)
     return parser
 
 
-def _screen() -> int:
+def _screen(rig: str | None = None) -> int:
+    """Open the screen, for this machine or for one that a rig file describes."""
     # Until the first frame is drawn, see the app's on_mount: collecting while modules load costs a tenth of the way.
     gc.disable()
     from cockpit.terminal import require_terminal
@@ -55,7 +62,12 @@ def _screen() -> int:
     require_terminal()
     from cockpit.tui.app import run_app
 
-    return run_app()
+    if rig is None:
+        return run_app()
+    from cockpit.rig.described import load_rig
+    from cockpit.session import Session
+
+    return run_app(Session(described_rig=load_rig(rig)))
 
 
 def _internal_error(error: BaseException) -> int:
@@ -77,7 +89,9 @@ def _run(words: list[str]) -> int:
             return _screen()  # before the verbs, whose modules its first frame does not need
         arguments = build_parser().parse_args(words)
         if arguments.verb is None:
-            return _screen()
+            return _screen(arguments.screen_rig)
+        if arguments.screen_rig is not None:
+            raise CockpitError("--rig before a verb is for the screen", fix=f"Put it after {arguments.verb}.")
         return int(arguments.run(arguments))
     except CockpitError as error:
         if "--json" in words:

@@ -10,6 +10,7 @@ import pytest
 from cockpit import paths
 from cockpit.config import Config
 from cockpit.errors import CockpitError
+from cockpit.rig.described import load_rig
 from cockpit.session import Session, describe, refuse_if_blocked
 
 MINE = "name: vllm/mine\nmodel: Mine\nweights: {repo: o/n, format: bf16}\nmax_model_len: 4096\n"
@@ -87,3 +88,10 @@ def test_findings_become_lines_with_a_glyph() -> None:
     plan = session().plan("cpu/tiny-qwen3", {})
     assert all(describe(finding).endswith(".") for finding in plan.findings)
     assert describe(plan.findings[0]).startswith("✕ no vLLM engine for cpu was found. `cockpit engines")
+
+
+def test_nothing_is_started_on_a_rig_that_is_only_described() -> None:
+    one = Session(Config(), environ={}, described_rig=load_rig("2x3090"))
+    with pytest.raises(CockpitError, match="only described") as caught:
+        one.start(one.plan("vllm/dual", {}), force=True)
+    assert caught.value.exit_code == 2

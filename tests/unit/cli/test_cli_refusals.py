@@ -130,3 +130,7 @@ def test_the_screen_needs_a_terminal(refused: Refused) -> None:
         "the screen needs a terminal. Use a verb instead, such as `cockpit slugs` or `cockpit ps`; "
         "`cockpit --help` lists them."
     )
+
+
+def test_a_rig_before_a_verb_is_for_the_screen(refused: Refused) -> None:
+    assert refused("--rig", "2x3090", "slugs") == "--rig before a verb is for the screen. Put it after slugs."
