@@ -30,7 +30,8 @@ WANTED = {"prefill": 1.15, "decode": 0.97}
 TINY = {"prompts": (200, 400), "repeats": 2, "decoded": 16}
 FLAGS = ("--served-model-name", "m", "--host", "127.0.0.1")
 ON_A_GPU = ("--max-model-len", "16384", "--max-num-batched-tokens", "8192")
-MARKS = ("cockpit overlay ", "Using Marlin", "Using Machete", "Error: ", "refused")
+TOLD = ("cockpit overlay ", "Using Marlin", "Using Machete")
+FAILED = ("cockpit overlay ", "Error: ")
 
 
 def free_port() -> int:
@@ -105,21 +106,22 @@ def main() -> int:
     """Exit 1 when a server did not come up, or int8 gains less than wanted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
-    parser.add_argument("flags", nargs="*", help="after --: flags of vllm serve, instead of its context and batch")
     parser.add_argument("--vllm", required=True, help="the command, e.g. /venv/bin/vllm or 'python -m vllm…'")
     parser.add_argument("--folder", type=Path, default=Path("int8-speed"), help="for the logs")
     parser.add_argument("--clamped", action="store_true", help="measure the clamped fold as well")
     parser.add_argument("--tiny", action="store_true", help="short prompts, for a rehearsal on the CPU")
-    words = parser.parse_args()
+    given = sys.argv[1:]
+    own = given.index("--") if "--" in given else len(given)
+    words, flags = parser.parse_args(given[:own]), given[own + 1 :]
     words.folder.mkdir(parents=True, exist_ok=True)
-    flags = words.flags if words.tiny else [*ON_A_GPU, *words.flags]
-    command = [*shlex.split(words.vllm), "serve", words.model, *FLAGS, *flags]
+    command = [*shlex.split(words.vllm), "serve", words.model, *FLAGS, *([] if words.tiny else ON_A_GPU), *flags]
     variants = {"off": STOCK, "on": INT8} | ({"clamped": CLAMPED} if words.clamped else {})
     rates = {}
     for name, variant in variants.items():
         log = words.folder / f"{name}.log"
         found = measured(command, variant, log, words.tiny)
-        print("\n".join(f"  {line}" for line in dict.fromkeys(said(log, *MARKS))), flush=True)
+        lines = dict.fromkeys(said(log, *(FAILED if found is None else TOLD)))
+        print("".join(f"  {line}\n" for line in lines), end="", flush=True)
         if found is None:
             print(f"{name} did not come up: see {log}")
             return 1

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -20,6 +21,7 @@ from cockpit.paths import shipped
 from cockpit.rig.types import Engine
 
 pytestmark = pytest.mark.live
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "int8" / "embeddings.py"
 TINY = shipped("slugs") / "cpu" / "tiny-qwen3"
 QUIET = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
 SWITCH = {"VLLM_MARLIN_INPUT_DTYPE": "int8", "COCKPIT_QUANTIZED_EMBEDDING": "1"}
@@ -176,6 +178,14 @@ def test_without_its_switch_an_overlay_leaves_vllm_alone(engine: Engine) -> None
     )
     done = python(engine, code, VLLM_MARLIN_INPUT_DTYPE="", COCKPIT_QUANTIZED_EMBEDDING="")
     assert done.stdout == "alone\n", done.stderr[-2000:]
+
+
+def test_a_packed_embedding_gives_the_logits_of_the_same_one_unpacked(engine: Engine, tmp_path: Path) -> None:
+    argv = [sys.executable, str(SCRIPT), str(tmp_path), "--python", engine.python, "--text-only", "--stand-ins"]
+    clean = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(argv, env=clean | QUIET, capture_output=True, text=True, timeout=400, check=False)
+    assert "the embedding of Qwen3_5Model is built with its 8-bit weights" in done.stdout, done.stdout
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "128 positions, 0 lost, max difference 0.0")
 
 
 def checkpoint(folder: Path, **changes: Any) -> Path:
