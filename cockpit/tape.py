@@ -68,9 +68,8 @@ class TapeWriter:
         except FileExistsError as error:
             raise CockpitError(f"{path} exists", fix="Give another name, or delete it.") from error
         except (OSError, ValueError) as error:
-            raise CockpitError(
-                f"{path} cannot be written", str(error), "Give a file in a folder of yours."
-            ) from error
+            why = getattr(error, "strerror", None) or str(error)
+            raise CockpitError(f"{path} cannot be written", why, "Give a file in a folder of yours.") from error
         header = Header(format=FORMAT, version=VERSION, cockpit=__version__, recorded_at=time.time())
         self._write(msgspec.json.encode(header))
 

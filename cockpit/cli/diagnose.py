@@ -73,6 +73,8 @@ def headline(diagnosis: Diagnosis) -> str:
     if diagnosis.ready:
         return "The server came up and ended; its log does not say why."
     stage = diagnosis.boot.current
+    if stage == "environment" and not _facts(diagnosis.boot.facts):
+        return "This log does not say how far a vLLM server came: it is empty, a short excerpt, or not vLLM's."
     return f"The server is not ready at the end of this log (stage: {stage}); nothing says that it died."
 
 

@@ -122,25 +122,37 @@ _SEARCHES: tuple[Callable[[Context, Subject, Forecast], Iterator[_Values]], ...]
 )
 
 
+def _smallest(
+    search: Callable[[Context, Subject, Forecast], Iterator[_Values]],
+    ctx: Context,
+    subject: Subject,
+    now: Forecast,
+    enough: tuple[Fits, ...],
+) -> Change | None:
+    """The first of a search's values that fits well enough."""
+    for values in search(ctx, subject, now):
+        result = _tried(ctx, subject, values, enough)
+        if result is not None and result.kv is not None:
+            kv = result.kv
+            return Change(set=values, capacity_tokens=kv.capacity_tokens, max_concurrency=kv.max_concurrency)
+    return None
+
+
 def changes(ctx: Context, subject: Subject, now: Forecast) -> tuple[Change, ...]:
     """For each toggle the smallest change with which the plan fits, whatever of its error band comes true.
 
-    Where no context is certain to fit, one that is expected to does. Nothing for a plan that fits, and for one that
-    nobody can forecast.
+    Where no context or share of the card is certain to fit, one that is expected to does. Nothing for a plan that
+    fits, and for one that nobody can forecast.
     """
     if now.fits not in ("no", "tight") or now.kv is None:
         return ()
     found = []
     for search in _SEARCHES:
-        for values in search(ctx, subject, now):
-            enough: tuple[Fits, ...] = ("yes", "tight") if search is _lengths else ("yes",)
-            result = _tried(ctx, subject, values, enough)
-            if result is not None and result.kv is not None:
-                kv = result.kv
-                found.append(
-                    Change(set=values, capacity_tokens=kv.capacity_tokens, max_concurrency=kv.max_concurrency)
-                )
-                break
+        change = _smallest(search, ctx, subject, now, ("yes", "tight") if search is _lengths else ("yes",))
+        if change is None and search is _utilizations and now.fits == "no":
+            change = _smallest(search, ctx, subject, now, ("tight",))
+        if change is not None:
+            found.append(change)
     return tuple(found)
 
 

@@ -23,6 +23,29 @@ def _port_fixes(seen: Evidence) -> list[Fix]:
     ]
 
 
+def _vanished(seen: Evidence) -> bool:
+    """Whether the log is whole, so that an engine without an exception of its own never wrote one."""
+    return seen.has_head and seen.boot.ready
+
+
+def _report_only(seen: Evidence) -> str:
+    if _vanished(seen):
+        return (
+            "The engine's process was gone of a sudden, and nothing in this log says why: it was killed, most often "
+            "by the kernel because the machine's memory was full, or it crashed in native code."
+        )
+    return "This is only the report that the engine failed; the cause is above it, and it is not in this text."
+
+
+def _report_only_fixes(seen: Evidence) -> list[Fix]:
+    if _vanished(seen):
+        return [
+            Fix(text="`dmesg -T | tail -50` says whether the kernel killed it (Out of memory) or saw a segfault."),
+            Fix(text="Nothing there: somebody ended it, and it may be started again as it was."),
+        ]
+    return [Fix(text="Give the whole log: the first exception of EngineCore or a Worker says why.")]
+
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="port-in-use",
@@ -139,10 +162,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         id="wrapper-error",
         patterns=(r"reported only: (?P<text>[^\n]*)",),
         versions="0.6 to 0.33",
-        explain=say(
-            "This is only the report that the engine failed; the cause is above it, and it is not in this text."
-        ),
-        fixes=do("Give the whole log: the first exception of EngineCore or a Worker says why."),
+        explain=_report_only,
+        fixes=_report_only_fixes,
     ),
     Symptom(
         id="died-silently",

@@ -53,6 +53,15 @@ def test_a_healthy_log_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None
     )
 
 
+@pytest.mark.parametrize("text", ["", "hello\n", "2026-01-01 nginx started\n"])
+def test_a_text_that_is_no_log_of_a_server_is_not_called_a_boot(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.log").write_text(text)
+    assert main(["diagnose", str(tmp_path / "x.log")]) == 0
+    assert capsys.readouterr().out.startswith("This log does not say how far a vLLM server came")
+
+
 def test_an_excerpt_may_come_through_a_pipe(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

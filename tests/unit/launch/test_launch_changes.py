@@ -70,7 +70,7 @@ def test_every_change_fits_when_it_is_made(folder: str, rig: str, length: int, s
     for change in now.changes:
         then = forecast_of(with_values(ctx, **change.set), subject_of(known))
         assert then.kv is not None and then.kv.fits
-        assert then.fits == "yes" or "max_model_len" in change.set
+        assert then.fits == "yes" or change.set.keys() & {"max_model_len", "gpu_memory_utilization"}
         assert then.kv.capacity_tokens == change.capacity_tokens
         assert change.set.keys() <= {
             "max_model_len",
@@ -83,6 +83,23 @@ def test_every_change_fits_when_it_is_made(folder: str, rig: str, length: int, s
         }
         if "gpus" in change.set:
             assert len(change.set["gpus"]) == change.set["tensor_parallel"] <= len(known.rig.gpus)
+
+
+def test_a_share_of_the_card_that_is_too_small_is_answered_by_a_larger_one_even_if_it_only_just_fits() -> None:
+    known = facts("compressed-tensors-int6-flat", "2x3090")
+    for length in range(200_000, 262_144, 8192):
+        ctx, now = planned(
+            slug(max_num_seqs=1),
+            known,
+            max_model_len=length,
+            tensor_parallel=2,
+            gpus=(0, 1),
+            gpu_memory_utilization=0.5,
+        )
+        most = forecast_of(with_values(ctx, gpu_memory_utilization=0.98), subject_of(known))
+        assert now.fits == "no" and most.kv is not None
+        offered = [one for one in now.changes if "gpu_memory_utilization" in one.set]
+        assert bool(offered) == (most.kv.fits and most.fits in ("yes", "tight"))
 
 
 def test_more_gpus_are_offered_only_where_there_are_some() -> None:

@@ -230,6 +230,22 @@ def test_an_engine_that_dies_after_it_was_ready_is_dead() -> None:
     assert (diagnosis.healthy, diagnosis.ready, diagnosis.symptom) == (False, True, "illegal-access")
 
 
+def test_an_engine_that_was_killed_is_not_said_to_have_its_cause_in_a_part_that_is_missing() -> None:
+    report = [
+        "(APIServer pid=1) WARNING 06-02 10:00:09 [core_client.py:817] [shutdown] MPClient: engine core exited "
+        "unexpectedly; starting cleanup",
+        "(APIServer pid=1) ERROR 06-02 10:00:09 [async_llm.py:906] AsyncLLM output_handler failed.",
+        "(APIServer pid=1) ERROR 06-02 10:00:09 [async_llm.py:906] vllm.v1.engine.exceptions.EngineDeadError: "
+        "EngineCore encountered an issue. See stack trace (above) for the root cause.",
+    ]
+    head = "(APIServer pid=1) INFO 06-02 10:00:00 [utils.py:299] non-default args: {'model_tag': 'a/b'}"
+    whole, excerpt = of("\n".join([head, *READY, *report])), of("\n".join(report))
+    assert (whole.ready, whole.healthy, whole.symptom) == (True, False, "wrapper-error")
+    assert whole.explanation is not None and "was killed" in whole.explanation
+    assert "dmesg" in whole.fixes[0].text
+    assert excerpt.explanation is not None and "not in this text" in excerpt.explanation
+
+
 def test_a_requested_stop_is_no_death_even_with_an_engine_dead_error() -> None:
     text = [
         *READY,
