@@ -58,7 +58,42 @@ NIGHTLY = Symptom(
     ),
     fixes=do("Use the last release."),
 )
-SYMPTOMS = (SPEC_ABSENT, COLD_START, CAPACITY_HYBRID, NIGHTLY)
+FAULT = Symptom(
+    id="vllm-fault",
+    patterns=(),
+    versions="any",
+    explain=lambda seen: (
+        f"vLLM{_version(seen)} or a library of it failed{_where(seen)} in a way that no setting explains: "
+        "most likely a fault of this version with this model or these flags."
+    ),
+    fixes=do(
+        "Try another release of vLLM, the one that the model's card names first.",
+        "Leave out flags one by one (draft, KV type, backends, parsers) to find the one that it does not go with.",
+    ),
+)
+SYMPTOMS = (SPEC_ABSENT, COLD_START, CAPACITY_HYBRID, NIGHTLY, FAULT)
+_PROGRAMMING = re.compile(
+    r"(?:AttributeError|TypeError|NameError|UnboundLocalError|IndexError|KeyError|AssertionError|NotImplementedError"
+    r"|ZeroDivisionError|StopIteration)\b"
+)
+"""Exceptions that a program raises against its own mistakes."""
+
+
+def _version(seen: Evidence) -> str:
+    version = seen.boot.facts.vllm_version
+    return "" if version is None else f" {version}"
+
+
+def _where(seen: Evidence) -> str:
+    return f" in {seen.incident.place}" if seen.incident.place else ""
+
+
+def unknown(seen: Evidence) -> Iterator[Symptom]:
+    """What holds of an exception that no row of the table knows."""
+    if _NIGHTLY.search(seen.boot.facts.vllm_version or ""):
+        yield NIGHTLY
+    if seen.incident.place and _PROGRAMMING.match(seen.incident.text):
+        yield FAULT
 
 
 def derived(seen: Evidence) -> Iterator[Symptom]:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from cockpit.supervisor.diagnose.types import End, Incident
 
 _CORE_CODES = re.compile(r"[Ff]ailed core proc\(s\): \{(?P<codes>[^}]*)\}")
+_WORKER = re.compile(r"Worker ?[Pp]roc (?P<name>\S+) died unexpectedly")
+_ENGINE = re.compile(r"Engine process \(pid \d+\) died|Engine loop has died")
 _CODE = re.compile(r"'?[\w-]+'?: (?P<code>-?\d{1,5})")
 _DIED_CODE = re.compile(r"(?:exit ?code:? |exit code )(?P<code>-?\d{1,5})")
 
@@ -29,6 +31,11 @@ def silent_end(wrappers: Sequence[str], end: End) -> Incident | None:
         number = signal_of(code)
         if number is not None:
             return Incident(text=f"killed by signal {number} ({_name(number)}), exit code {code}")
+    worker = next(filter(None, map(_WORKER.search, wrappers)), None)
+    if worker is not None:
+        return Incident(text=f"worker {worker['name']} ended without a word")
+    if any(map(_ENGINE.search, wrappers)):
+        return Incident(text="the engine ended without a word")
     if wrappers:
         hang = not codes and any(_CORE_CODES.search(text) for text in wrappers)
         return Incident(text="the engine ended without a word" if hang else f"reported only: {wrappers[-1].strip()}")

@@ -119,6 +119,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         id="weights-broken",
         patterns=(
             r"SafetensorError",
+            r"Consistency check failed: file should be of size",
             r"Error while deserializing header",
             r"MetadataIncompleteBuffer",
             r"InvalidHeader",

@@ -10,7 +10,7 @@ import msgspec
 
 from cockpit.supervisor.boot_state import StageId
 from cockpit.supervisor.diagnose.lines import Line
-from cockpit.supervisor.diagnose.types import Incident
+from cockpit.supervisor.diagnose.types import COLLATERAL, Incident
 
 _MAX_TEXT = 3000
 _MAX_GOING_ON = 8
@@ -44,6 +44,10 @@ _BUILD_TROUBLE = re.compile(r"error\b|fatal|not found|[Kk]illed|No such file|FAI
 _FRAME = re.compile(
     r'[\s|+]*File "(?P<path>[^"]{1,500})"(?:, line (?P<line>\d{1,9}))?(?:, in (?P<function>\S{1,200}))?'
 )
+_NO_TROUBLE = re.compile(
+    r", retrying \d+ of \d+$|Cannot use FA version|Unable to register cu\w+ factory|Error in cpuinfo"
+)
+"""Errors by their level that healthy boots have too."""
 _LINKS = ("During handling of the above exception", "The above exception was the direct cause")
 _ANNOUNCES = re.compile(
     r"EngineCore (?:\w+ )?(?:failed|encountered|hit)|WorkerProc (?:failed|hit)|^Process \S+:\s*$|Exception in worker"
@@ -57,12 +61,14 @@ WRAPPER = re.compile(
     r"|Background loop (?:has errored|is stopped)|Engine background task failed|ProcessRaisedException"
     r"|Engine core proc\w* .*(?:died|failed)|A[Pp][Ii] ?[Ss]erver process .*died|AsyncLLM output_handler failed"
     r"|(?:is already dead|has failed), terminating server process|MQLLMEngine (?:process )?(?:is )?(?:died|dead)"
+    r"|Engine process \(pid \d+\) died|Task finished unexpectedly"
     r"|leader process died|[Ss]ee (?:stack trace|root cause)(?: \(?above\)?)? for (?:the )?root cause"
     r"|^Process \S+:\s*$"
 )
 """Reports of a failure that happened elsewhere."""
 _COLLATERAL = re.compile(
     r"\s*(?:\w+\.)*(?:BrokenPipeError|EOFError|ConnectionResetError|CancelledError|KeyboardInterrupt|SystemExit)\b"
+    r"|RuntimeError: cancelled$"
 )
 """What the death of one process raises in others."""
 
@@ -132,6 +138,8 @@ class IncidentFinder:
         if line.level in HARMLESS or not text:
             return
         stream = self._stream(line.process)
+        if _NO_TROUBLE.search(text):
+            return
         reported = _REPORTED.match(text) if "Exception in worker" in text else None
         if reported is not None:
             self._add_reported(stream, line, stage, reported)
@@ -203,7 +211,7 @@ class IncidentFinder:
         incident = Incident(
             text=text.strip()[:_MAX_TEXT],
             process=line.process,
-            depth=3 if _COLLATERAL.match(text) else depth_of(line.process),
+            depth=COLLATERAL if _COLLATERAL.match(text) else depth_of(line.process),
             order=self._next,
             file=file,
             function=function,
@@ -215,6 +223,8 @@ class IncidentFinder:
             stage=stage,
         )
         stream.close()
+        if is_exception:
+            self._forget_announcement(incident)
         if self._keep(incident) and is_exception:
             stream.parts, stream.key = [incident.text], (incident.depth, incident.order)
 
@@ -233,6 +243,14 @@ class IncidentFinder:
             stage=stage,
         )
         self._keep(incident)
+
+    def _forget_announcement(self, incident: Incident) -> None:
+        """Drop the line that gave an exception's message, without its type, before its traceback."""
+        message = incident.text.partition(": ")[2]
+        kept = self._kept.get(incident.depth, {})
+        for order, earlier in [*kept.items()][-2:]:
+            if message and not earlier.file and earlier.text.partition("\n")[0] == message:
+                del kept[order]
 
     def _keep(self, incident: Incident) -> bool:
         kept = self._kept.setdefault(incident.depth, {})

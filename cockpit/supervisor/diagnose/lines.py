@@ -25,7 +25,7 @@ _VLLM = re.compile(
 )
 _OUTER = re.compile(
     r"(?:> ?)+"  # a quotation in a report
-    r"|\s{0,12}\| (?=\S| {2})"  # a build's log, an exception group
+    r"|\s{0,12}[|│] (?=\S| {2})"  # a build's log, an exception group
     r"|\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\] ?"
     r"|\w[\w.@-]{0,80} +\| (?!\d+/)"  # docker compose
     r"|\[pod/[^\]\s]{1,200}\] "  # kubectl logs --prefix

@@ -12,12 +12,12 @@ import msgspec
 
 from cockpit.supervisor.boot_state import BootState
 from cockpit.supervisor.diagnose.arguments import Arguments
-from cockpit.supervisor.diagnose.derived import derived
+from cockpit.supervisor.diagnose.derived import derived, unknown
 from cockpit.supervisor.diagnose.ends import signal_of, silent_end
 from cockpit.supervisor.diagnose.pattern import Pattern
 from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.table import SYMPTOMS
-from cockpit.supervisor.diagnose.types import Diagnosis, End, Evidence, Fix, Incident, Notice, Symptom
+from cockpit.supervisor.diagnose.types import COLLATERAL, Diagnosis, End, Evidence, Fix, Incident, Notice, Symptom
 
 _PATTERNS = tuple(tuple(map(Pattern, symptom.patterns)) for symptom in SYMPTOMS)
 """In the order of the table."""
@@ -95,7 +95,11 @@ def conclude(reading: Reading, end: End) -> Diagnosis:
     """One diagnosis of everything that was read, and of what is known of the server's end."""
     cause = _cause(reading, end)
     ready = reading.boot.ready
-    notices = [one for one in _all_notices(reading) if _holds(one.level, ready, cause)]
+    notices = [
+        one
+        for one in _all_notices(reading)
+        if _holds(one.level, ready, cause) and (cause is None or one.symptom != cause.symptom)
+    ]
     about = cause or _trouble(reading, notices, end)
     return Diagnosis(
         healthy=ready and cause is None and not any(one.level == "grave" for one in notices),
@@ -149,10 +153,18 @@ def _cause(reading: Reading, end: End) -> _Finding | None:
         silent = silent_end(reading.wrappers, end)
         # What nothing announced as fatal did not kill a server that a signal ended.
         by_signal = signal_of(end.exit_code) in _KILLS and not (found and found.incident.announced)
-        if found is not None and not (by_signal and not reading.wrappers):
-            return found
+        aside = found is not None and found.symptom is None and found.incident.depth == COLLATERAL
+        if found is not None and not (by_signal and not reading.wrappers) and not (aside and silent is not None):
+            return found if found.symptom is not None else _fallback(reading, found)
         return None if silent is None else _match(reading, silent) or _Finding(incident=silent)
     return None
+
+
+def _fallback(reading: Reading, found: _Finding) -> _Finding:
+    """What can be said of an exception that the table does not know."""
+    evidence = _evidence(reading, found.incident, {})
+    symptom = next(unknown(evidence), None)
+    return found if symptom is None else _Finding(incident=found.incident, symptom=symptom, evidence=evidence)
 
 
 def _engine_failed(incidents: Iterable[Incident]) -> bool:

@@ -46,6 +46,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"KeyError: '(?P<type>"
             r"(?:qwen|gemma|glm|llama|mistral|deepseek|minimax|gpt_oss|kimi|ernie|granite|phi|step)[\w.]{0,40})'$",
             r"requires? transformers ?(?:>=|version)",
+            r"`rope_scaling` must be a dictionary with (?:with )?two fields",
             r"cannot import name '\w+' from 'transformers",
         ),
         versions="0.6 to 0.33",
@@ -83,6 +84,23 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "Or name the multimodal class in the checkpoint's config.json (architectures: "
             "…ForConditionalGeneration) and "
             "serve it with --language-model-only.",
+        ),
+    ),
+    Symptom(
+        id="gguf",
+        patterns=(
+            r"GGUF model with architecture (?P<name>[\w-]+) is not supported",
+            r"Unknown gguf model_type: (?P<name>[\w-]+)",
+            r"^ValueError: Architecture (?P<name>[\w-]+) not supported$",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "vLLM does not read GGUF files of {name} models.",
+            "vLLM does not read this GGUF file.",
+        ),
+        fixes=do(
+            "Use a safetensors checkpoint: AutoRound, AWQ or GPTQ for 4 bits, FP8 for 8.",
+            "Or serve the GGUF file with llama.cpp.",
         ),
     ),
     Symptom(

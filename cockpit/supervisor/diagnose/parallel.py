@@ -25,6 +25,23 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Start again; servers that start at once need a VLLM_PORT or --master-port each."),
     ),
     Symptom(
+        id="ray-resources",
+        patterns=(
+            r"exceeds the total number of available \w+ in the placement group",
+            r"Not enough resources to allocate \d+ (?:\w+ )?placement groups?",
+            r"No available node types can fulfill resource request",
+            r"Ray does not allocate any (?:GPUs|\w+) on the driver node",
+            r"Current node has no GPU available",
+            r"Cannot provide a placement group",
+        ),
+        versions="0.2 to 0.33",
+        explain=say("Ray has no node, or not enough of them, with the GPUs that the server asks for."),
+        fixes=do(
+            "Look at `ray status`: each node must have its GPUs free and its own address in VLLM_HOST_IP.",
+            "On one machine leave Ray out: --distributed-executor-backend mp.",
+        ),
+    ),
+    Symptom(
         id="nccl-system",
         patterns=(
             r"unhandled system error",

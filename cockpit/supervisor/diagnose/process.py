@@ -145,6 +145,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Start it again; start it through the cockpit or a service so that it outlives the terminal."),
     ),
     Symptom(
+        id="worker-died",
+        patterns=(r"worker (?P<name>\S+) ended without a word",),
+        versions="0.8 to 0.33",
+        explain=say(
+            "The process of {name} ended without a word: killed for want of RAM, crashed in native code, "
+            "or its GPU is lost.",
+            "A worker's process ended without a word.",
+        ),
+        fixes=do("Look at `dmesg` for `Killed process` and Xid lines; in a container look at its memory limit."),
+    ),
+    Symptom(
         id="engine-silent",
         patterns=(r"the engine ended without a word",),
         versions="0.8 to 0.33",

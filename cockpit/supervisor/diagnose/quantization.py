@@ -269,6 +269,21 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ],
     ),
     Symptom(
+        id="attention-sinks",
+        patterns=(
+            r"[Ss]inks are only supported (?:in|with|for) [^\n]{1,60}",
+            r"[Aa]ttention sinks? (?:is|are) not supported",
+        ),
+        versions="0.10 to 0.33",
+        explain=say(
+            "The model has attention sinks (gpt-oss), and the attention backend in use has none on this card."
+        ),
+        fixes=do(
+            "Upgrade vLLM to 0.11 or later, and leave --attention-backend out.",
+            Fix(text="Or name the Triton backend, before 0.20.", env={"VLLM_ATTENTION_BACKEND": "TRITON_ATTN"}),
+        ),
+    ),
+    Symptom(
         id="humming-nvml",
         patterns=(r"NVMLError\w*: Not Supported", r"NVRTC_ERROR_COMPILATION"),
         frames=r"(?:device\.py:calculate_gpu_bandwidth|:calculate_gpu_bandwidth)$",
@@ -306,6 +321,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"No compiled (?P<kernel>\w+).{0,80}for CUDA device capability: ?(?P<capability>\d+)",
             r"no cutlass_scaled_mm kernel",
+            r"Failed to run cutlass FP[48]",
+            r"cutlass_\w+_sm\d+\w*: Error",
             r"FP4[^\n]{0,80}(?:not supported|requires|unsupported)",
             r"nvfp4[^\n]{0,80}(?:not supported|requires|unsupported)",
             r"No compiled \w*(?:moe|fp4|cutlass)\w*",
@@ -313,7 +330,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="0.10 to 0.33",
         explain=say(
             "This vLLM build has no {kernel} kernel for this card (capability {capability}).",
-            "This vLLM build has no FP4 kernel for this card.",
+            "This vLLM build has no FP4 or FP8 kernel that runs on this card.",
         ),
         fixes=do(
             "Upgrade vLLM.",

@@ -15,6 +15,7 @@ from cockpit.supervisor.diagnose import (
     process,
     quantization,
     speculative,
+    toolkit,
 )
 from cockpit.supervisor.diagnose.types import Symptom
 
@@ -28,6 +29,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     *quantization.SYMPTOMS,
     *model.SYMPTOMS,
     *flags.SYMPTOMS,
+    *toolkit.SYMPTOMS,
     *cuda.SYMPTOMS,
     *process.SYMPTOMS,
     *notices.SYMPTOMS,

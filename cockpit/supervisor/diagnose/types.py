@@ -35,6 +35,10 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     """Flags of the command by vLLM's name (``max_model_len``), for a log that does not tell them."""
 
 
+COLLATERAL = 3
+"""Depth of what the death of one process raises in others."""
+
+
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """An exception of a log, or a line that says what went wrong without being one."""
 
@@ -43,7 +47,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     process: str = ""
     """``Worker_TP0``, ``EngineCore``, ``APIServer``; empty is not named."""
     depth: int = 2
-    """0 worker, 1 engine, 2 API server or unknown."""
+    """0 worker, 1 engine, 2 API server or unknown, 3 collateral."""
     order: int = 0
     """Which came first."""
     file: str = ""

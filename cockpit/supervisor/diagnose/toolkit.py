@@ -1,0 +1,91 @@
+"""Kernels that are compiled at boot, and what they are compiled with: CUDA's toolkit, a C compiler, headers."""
+
+from __future__ import annotations
+
+from cockpit.supervisor.diagnose.types import Fix, Symptom
+from cockpit.supervisor.diagnose.words import do, say
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        id="toolkit-too-old",
+        patterns=(
+            r"FlashInfer requires GPUs with sm75 or higher",
+            r"No supported CUDA architectures found for major versions",
+            r"nvcc fatal\s*: Unsupported gpu architecture",
+            r"Unknown CUDA arch",
+            r"nvcc fatal\s*: Unknown option",
+            r"nvcc fatal\s*: Value '[^']*' is not defined for option",
+        ),
+        versions="0.14 to 0.33",
+        explain=say(
+            "The CUDA toolkit on this machine is too old to compile for this card; the message about sm75 "
+            "is misleading when the card is newer."
+        ),
+        fixes=do(
+            "Install CUDA toolkit 12.9 or later and point CUDA_HOME at it.",
+            Fix(text="Or do without FlashInfer's sampler.", env={"VLLM_USE_FLASHINFER_SAMPLER": "0"}),
+        ),
+    ),
+    Symptom(
+        id="no-nvcc",
+        patterns=(
+            r"Could not find nvcc",
+            r"CUDA_HOME (?:environment variable )?is not set",
+            r"No such file or directory: '[^']*nvcc'",
+            r"nvcc: (?:command )?not found",
+            r"Ninja is required to load C\+\+ extensions",
+            r"No such file or directory: 'ninja'",
+        ),
+        versions="0.10 to 0.33",
+        explain=say("A kernel must be compiled at boot, and the compiler (nvcc or ninja) is not on this machine."),
+        fixes=do(
+            "Install the CUDA toolkit that matches torch (and ninja), or use vLLM's container image.",
+            Fix(text="Or do without FlashInfer's sampler.", env={"VLLM_USE_FLASHINFER_SAMPLER": "0"}),
+        ),
+    ),
+    Symptom(
+        id="cuda-headers",
+        patterns=(r"fatal error: (?P<file>(?:cu|nv|nccl|thrust/|cub/)[\w./]*\.h(?:pp)?): No such file",),
+        versions="0.10 to 0.33",
+        explain=say(
+            "A kernel is compiled at boot, and {file} of the CUDA toolkit is missing.",
+            "A kernel is compiled at boot, and headers of the CUDA toolkit are missing.",
+        ),
+        fixes=do(
+            "Install the whole CUDA toolkit that matches torch, and point CUDA_HOME at it.",
+            Fix(text="Or do without FlashInfer's sampler.", env={"VLLM_USE_FLASHINFER_SAMPLER": "0"}),
+        ),
+    ),
+    Symptom(
+        id="python-headers",
+        patterns=(
+            r"fatal error: (?P<file>Python\.h|std\w+\.h|cuda\.h|\w+\.h): No such file",
+            r"Failed to find C compiler",
+            r"CalledProcessError: Command '\[[^\]]*(?:gcc|cc|clang|g\+\+)'",
+            r"No such file or directory: '(?:gcc|cc|g\+\+|c\+\+)'",
+            r"gcc: (?:command )?not found",
+            r"cannot find -lcuda",
+        ),
+        versions="0.9 to 0.33",
+        explain=say(
+            "Triton compiles a small C file at boot, and the compiler or {file} is missing.",
+            "Triton compiles a small C file at boot, and the compiler or Python's headers are missing.",
+        ),
+        fixes=do(
+            "Install gcc and the headers of the environment's Python (apt install gcc python3-dev); uv's "
+            "Pythons have them."
+        ),
+    ),
+    Symptom(
+        id="jit-build",
+        patterns=(r"Ninja build failed", r"Error building extension", r"ninja: build stopped"),
+        versions="0.10 to 0.33",
+        explain=say("A kernel is compiled at boot, and its build failed."),
+        fixes=do(
+            "Look at the first line of the build with `error:` or `Killed`: a toolkit that does not match torch, "
+            "or too little RAM.",
+            Fix(text="Compile fewer files at a time.", env={"MAX_JOBS": "2"}),
+            Fix(text="Or do without FlashInfer's sampler.", env={"VLLM_USE_FLASHINFER_SAMPLER": "0"}),
+        ),
+    ),
+)
