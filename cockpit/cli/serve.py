@@ -45,10 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
     session = Session()
     plan, silent = _fixed(session, arguments) if arguments.fix else _planned(session, arguments)
     refuse_if_blocked(plan, arguments.force)
+    running = session.start(plan, arguments.force)
+    # Only now: where nothing can be started, the one reason is all there is to say.
     for finding in (*plan.findings, *silent):
         if finding.severity != "block":
             tell(describe(finding))
-    running = session.start(plan, arguments.force)
     tell(f"{running.record.name} started, pid {_pid(running)}, log {running.record.log}")
     if not arguments.wait:
         if arguments.json:

@@ -39,9 +39,9 @@ def chosen_of(record: InstanceRecord, slug: Slug) -> dict[str, Any]:
 
 
 def usable_fix(diagnosis: Diagnosis | None) -> Fix | None:
-    """The best fix that a new start can apply; None when there is none but words."""
+    """The best fix that a new start can apply; None when there are none but words and aids to find the cause."""
     for fix in () if diagnosis is None else diagnosis.fixes:
-        if (fix.set or fix.env) and all(name in BY_ID for name in fix.set):
+        if not fix.aid and (fix.set or fix.env) and all(name in BY_ID for name in fix.set):
             return fix
     return None
 

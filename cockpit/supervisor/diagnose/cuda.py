@@ -250,6 +250,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             Fix(
                 text="For the true place of the fault start once with blocking launches.",
                 env={"CUDA_LAUNCH_BLOCKING": "1"},
+                aid=True,
             ),
         ],
     ),

@@ -54,7 +54,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             "Start the container with --ipc=host or --shm-size=8g.",
-            Fix(text="For NCCL's own reason start once with its log.", env={"NCCL_DEBUG": "INFO"}),
+            Fix(text="For NCCL's own reason start once with its log.", env={"NCCL_DEBUG": "INFO"}, aid=True),
         ),
     ),
     Symptom(
@@ -97,7 +97,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say("The GPUs of the server could not talk to each other (NCCL)."),
         fixes=do(
-            Fix(text="For NCCL's own reason start once with its log.", env={"NCCL_DEBUG": "INFO"}),
+            Fix(text="For NCCL's own reason start once with its log.", env={"NCCL_DEBUG": "INFO"}, aid=True),
             _NO_P2P,
         ),
     ),

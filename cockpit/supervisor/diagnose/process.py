@@ -165,7 +165,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             "If VLLM::EngineCore still runs it hangs: end it, and start with a fuller log.",
-            Fix(text="A fuller log.", env={"VLLM_LOGGING_LEVEL": "DEBUG"}),
+            Fix(text="A fuller log.", env={"VLLM_LOGGING_LEVEL": "DEBUG"}, aid=True),
             "Otherwise `dmesg` says whether the kernel killed it.",
         ),
     ),
@@ -189,7 +189,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             "Start it in a terminal, or with a fuller log.",
-            Fix(text="A fuller log.", env={"VLLM_LOGGING_LEVEL": "DEBUG"}),
+            Fix(text="A fuller log.", env={"VLLM_LOGGING_LEVEL": "DEBUG"}, aid=True),
         ),
     ),
     Symptom(

@@ -20,6 +20,8 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True):
     """Toggle id → value, as ``--set`` takes them."""
     env: dict[str, str | None] = {}
     """Variable → value; None is to be removed."""
+    aid: bool = False
+    """Whether it only shows more of the cause and cures nothing."""
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):

@@ -59,6 +59,15 @@ def test_the_first_fix_that_can_be_set_counts() -> None:
     assert usable_fix(None) is None
 
 
+def test_what_only_fills_the_log_is_no_fix_to_start_again_with() -> None:
+    logged, sets = (
+        Fix(text="A fuller log.", env={"VLLM_LOGGING_LEVEL": "DEBUG"}, aid=True),
+        Fix(text="x", env={"A": "1"}),
+    )
+    assert usable_fix(diagnosis(logged)) is None
+    assert usable_fix(diagnosis(logged, sets)) == sets
+
+
 @pytest.mark.parametrize(
     ("fix", "words"),
     [

@@ -42,6 +42,7 @@ def test_a_row_says_something_whatever_the_log_left_out(row: Symptom) -> None:
     said = row.explain(seen)
     assert said.endswith(".") and "–" not in said and "None" not in said and "{" not in said
     for fix in row.fixes(seen):
+        assert fix.aid == bool(fix.env.keys() & {"VLLM_LOGGING_LEVEL", "NCCL_DEBUG", "CUDA_LAUNCH_BLOCKING"})
         assert fix.text.endswith((".", "?")) and set(fix.set) <= BY_ID.keys()
     assert row.versions
 
