@@ -42,6 +42,10 @@ _WEIGHTS = frozenset({"weight", "weight_packed", "qweight", "blocks", "bias", ""
 """What of a module is no scale or zero point."""
 _LAYER = re.compile(r"\.layers\.(\d{1,6})\.")
 _EXPERT = re.compile(r"\.experts\.\d+\.")
+LOADED_BYTES = 2
+"""Of an unquantized number: vLLM takes a float32 checkpoint down to 16 bits (_resolve_auto_dtype, config/model.py)."""
+_FLOAT32 = frozenset({"weight", "bias"})
+"""Tensors that the model's own number type decides on; scales in float32 stay so."""
 LARGE_BYTES = 1 << 20
 """From here on PyTorch's allocator hands out more than was asked for."""
 
@@ -99,12 +103,12 @@ def estimated_pieces(
     shape: Shape, modules: Iterable[tuple[Module, WeightScheme | None]], method: Method
 ) -> Iterator[Piece]:
     """What is loaded of a checkpoint whose config alone is known; ``modules`` are its own, each with its scheme."""
-    for small in small_loads(shape):
+    for small in small_loads(shape, LOADED_BYTES):
         yield Piece("", "", small, False)
     for module, scheme in modules:
         if _dropped(module.name, module.part, shape):
             continue
-        *pieces, bias = module_pieces(module, scheme, method, shape.bytes_per_element)
+        *pieces, bias = module_pieces(module, scheme, method, LOADED_BYTES)
         split = _split(module.name, "weight", 2, shape, method)
         for number, size in enumerate(pieces):
             load = Load(part=module.part, split=split, bytes=size)
@@ -120,7 +124,8 @@ def stored_pieces(tensors: Mapping[str, Tensor], shape: Shape, method: Method) -
         part = part_of(name, len(shape.kinds))
         if not _dropped(module, part, shape):
             split = _split(module, piece, len(tensor.shape), shape, method)
-            load = Load(part=part, split=split, bytes=tensor.size)
+            narrowed = tensor.dtype == "F32" and piece in _FLOAT32
+            load = Load(part=part, split=split, bytes=tensor.size // 2 if narrowed else tensor.size)
             yield from _pieces(module, piece, load, piece not in _WEIGHTS, shape)
 
 

@@ -85,5 +85,5 @@ class Shape(Frozen, frozen=True, kw_only=True):
 
     @property
     def bytes_per_element(self) -> int:
-        """Of an unquantized weight."""
+        """Of an unquantized weight in the files."""
         return 4 if self.dtype == "float32" else 2

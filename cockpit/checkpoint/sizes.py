@@ -82,9 +82,8 @@ def _small_elements(shape: Shape, kind: str) -> tuple[int, int]:
     return norms + (2 * shape.head_dim if shape.model_type.startswith(("qwen3", "gemma3")) else 0), 0
 
 
-def small_loads(shape: Shape) -> Iterator[Load]:
-    """What is never quantized and is no matrix."""
-    element = shape.bytes_per_element
+def small_loads(shape: Shape, element: int) -> Iterator[Load]:
+    """What is never quantized and is no matrix, in numbers of ``element`` bytes."""
     layers = [_small_elements(shape, kind) for kind in shape.kinds]
     yield Load(part="body", split="copied", bytes=(sum(norms for norms, _ in layers) + shape.hidden) * element)
     yield Load(part="body", split="ranks", bytes=sum(others for _, others in layers) * element)
@@ -118,7 +117,7 @@ def estimated_sizes(
     if shape.intermediate is None and not shape.moe:
         return None
     parts: dict[Part, int] = dict.fromkeys(("body", "embed_tokens", "lm_head", "mtp", "vision"), 0)
-    for small in small_loads(shape):
+    for small in small_loads(shape, shape.bytes_per_element):
         parts[small.part] += small.bytes
     for module, scheme in modules:
         parts[module.part] += sum(module_pieces(module, scheme, method, shape.bytes_per_element))

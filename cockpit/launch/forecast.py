@@ -35,7 +35,21 @@ _OTHER_SHARES = {
     "decode-context-parallel-size": "a context that is shared by ranks",
     "prefill-context-parallel-size": "a context that is shared by ranks",
 }
-"""Flags whose effect on a card's memory is not modelled."""
+"""Flags whose effect on a card's memory is not modelled, unless they are 0 or 1."""
+_OTHER_POOLS = {
+    "kv-cache-dtype-skip-layers": "layers whose KV cache has another type",
+    "block-size": "blocks of a given size",
+    "mamba-block-size": "blocks of a given size",
+    "mamba-cache-dtype": "states of a given type",
+    "mamba-ssm-cache-dtype": "states of a given type",
+    "mamba-cache-mode": "states that are kept in another way",
+    "num-gpu-blocks-override": "a given number of blocks",
+    "disable-hybrid-kv-cache-manager": "layers that are all treated as full attention",
+    "disable-sliding-window": "layers without their windows",
+    "enable-lora": "adapters",
+}
+"""Flags whose effect on the pool is not modelled."""
+_HALF_TYPES = ("auto", "half", "float16", "bfloat16")
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,14 +259,27 @@ def _lesson(ctx: Context, subject: Subject, settings: MemorySettings, weights: P
     return lesson_of(boot, subject.checkpoint, settings, weights)
 
 
+def _not_modelled(ctx: Context) -> str | None:
+    """Why nothing is known of the memory, where one of the slug's further flags decides on it."""
+    flags = ctx.slug.flags
+    for flag, what in _OTHER_SHARES.items():
+        if flags.get(flag, 1) not in (1, 0, "1", "0"):
+            return f"how {what} share the memory is not known here (--{flag})"
+    for flag, what in _OTHER_POOLS.items():
+        if flags.get(flag, False) not in (False, "auto", []):
+            return f"what {what} make of the pool is not known here (--{flag})"
+    if flags.get("dtype", "auto") not in _HALF_TYPES:
+        return f"what a model in {str(flags['dtype'])[:20]} takes is not known here (--dtype)"
+    return None
+
+
 def forecast_of(ctx: Context, subject: Subject) -> Forecast:
     """Will this plan fit; without the changes that would make it."""
     checkpoint = subject.checkpoint
     if checkpoint is None:
         return unknown("the checkpoint's files are not on this machine")
-    for flag, what in _OTHER_SHARES.items():
-        if ctx.slug.flags.get(flag, 1) not in (1, 0, "1", "0"):
-            return unknown(f"how {what} share the memory is not known here (--{flag})")
+    if (reason := _not_modelled(ctx)) is not None:
+        return unknown(reason)
     if ctx.slug.platform == "cpu":
         return forecast_cpu(checkpoint, memory_settings(ctx, subject, ()))
     cards = _cards(ctx)

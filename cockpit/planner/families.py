@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cockpit.checkpoint.layers import FULL, LINEAR, SLIDING
+from cockpit.checkpoint.loads import LOADED_BYTES
 from cockpit.checkpoint.types import Checkpoint, LinearAttention
 from cockpit.planner.types import AttentionLayers, KvModel, KvUnknown
 
@@ -49,7 +50,7 @@ def _family(checkpoint: Checkpoint) -> str:
     return checkpoint.model_type.removesuffix("_text")
 
 
-def _gated_delta(checkpoint: Checkpoint, element_bytes: int) -> LinearAttention | None:
+def _gated_delta(checkpoint: Checkpoint) -> LinearAttention | None:
     """State of the GDN layers: Qwen3-Next keeps it in the model's own type, later ones as their config says.
 
     ``gated_delta_net_state_dtype`` of layers/mamba/mamba_utils.py, and models/config.py for Qwen3.5.
@@ -63,7 +64,7 @@ def _gated_delta(checkpoint: Checkpoint, element_bytes: int) -> LinearAttention 
         key_head_dim=state.key_head_dim,
         value_head_dim=state.value_head_dim,
         conv_kernel=state.conv_kernel,
-        state_bytes=element_bytes,
+        state_bytes=LOADED_BYTES,
     )
 
 
@@ -102,7 +103,6 @@ def kv_model(checkpoint: Checkpoint) -> KvModel | KvUnknown:
     refusal = _refusal(checkpoint)
     if refusal is not None:
         return refusal
-    element_bytes = 4 if checkpoint.dtype == "float32" else 2
     heads, size = checkpoint.kv_heads, checkpoint.head_dim
     shapes = {
         FULL: (checkpoint.global_kv_heads or heads, checkpoint.global_head_dim or size, None),
@@ -121,8 +121,8 @@ def kv_model(checkpoint: Checkpoint) -> KvModel | KvUnknown:
         ),
         kv_cache_dtype=checkpoint.quantization.kv_cache_dtype,
         whole_items=_family(checkpoint) == "gemma4",
-        gated_delta=_gated_delta(checkpoint, element_bytes),
+        gated_delta=_gated_delta(checkpoint),
         gated_delta_layers=checkpoint.layers.get(LINEAR, 0),
         mtp_layers=checkpoint.mtp_layers,
-        element_bytes=element_bytes,
+        element_bytes=LOADED_BYTES,
     )

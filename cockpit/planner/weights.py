@@ -5,6 +5,7 @@ A share of what is cut, all of what every rank holds, and the tables of the rota
 
 from __future__ import annotations
 
+from cockpit.checkpoint.loads import LOADED_BYTES
 from cockpit.checkpoint.types import Checkpoint, Load
 from cockpit.planner.forecast_types import Basis
 from cockpit.planner.types import Frozen
@@ -59,9 +60,8 @@ def table_bytes(checkpoint: Checkpoint, engine_version: str | None) -> int | Non
     release = release_of(engine_version)
     as_context = release is not None and has("mrope-positions", release)
     times = 1 if as_context and checkpoint.model_type.startswith(_AS_LONG_AS_CONTEXT) else _MROPE_POSITIONS
-    own = 4 if checkpoint.dtype == "float32" else 2
     return sum(
-        one.positions * (times if one.multimodal else 1) * one.width * (one.element_bytes or own)
+        one.positions * (times if one.multimodal else 1) * one.width * (one.element_bytes or LOADED_BYTES)
         for one in checkpoint.rotary_tables
     )
 

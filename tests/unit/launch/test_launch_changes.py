@@ -138,11 +138,33 @@ def test_a_card_that_others_hold_gets_a_share_that_is_free() -> None:
         ({"pipeline-parallel-size": 2}, "pipeline"),
         ({"cpu-offload-gb": 10}, "host's memory"),
         ({"decode-context-parallel-size": 2}, "context"),
+        ({"kv-cache-dtype-skip-layers": ["0", "sliding_window"]}, "--kv-cache-dtype-skip-layers"),
+        ({"kv-cache-dtype-skip-layers": "3"}, "--kv-cache-dtype-skip-layers"),
+        ({"block-size": 64}, "--block-size"),
+        ({"mamba-ssm-cache-dtype": "bfloat16"}, "--mamba-ssm-cache-dtype"),
+        ({"num-gpu-blocks-override": 100}, "--num-gpu-blocks-override"),
+        ({"enable-lora": True}, "adapters"),
+        ({"dtype": "float32"}, "float32"),
     ],
 )
 def test_flags_that_are_not_modelled_make_it_unknown(flags: dict[str, Any], word: str) -> None:
     _, now = planned(slug(flags=flags), facts("auto-round-w4-hybrid", "2x3090"))
     assert now.fits == "unknown" and word in (now.reason or "")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"enable-lora": False},
+        {"kv-cache-dtype-skip-layers": []},
+        {"mamba-ssm-cache-dtype": "auto"},
+        {"dtype": "bfloat16"},
+        {"pipeline-parallel-size": 1},
+    ],
+)
+def test_flags_that_change_nothing_leave_the_forecast_as_it_is(flags: dict[str, Any]) -> None:
+    known = facts("auto-round-w4-hybrid", "2x3090")
+    assert planned(slug(flags=flags), known)[1] == planned(slug(flags={}), known)[1]
 
 
 @pytest.mark.parametrize("text", ["4294967296", "4G", "4GiB", 4294967296])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,6 +18,7 @@ from cockpit.planner.layout import kv_layout
 from cockpit.planner.pages import bytes_per_head, known_type
 from cockpit.planner.types import AttentionLayers, KvLayout, KvModel, KvSettings, KvUnknown
 from cockpit.planner.versions import NEWEST, release_of
+from cockpit.planner.weights import rank_weights
 
 GIB = 1024**3
 
@@ -45,6 +48,21 @@ def test_a_hybrid_config_gives_the_published_shape() -> None:
 def test_a_windowed_config_keeps_its_kinds_apart() -> None:
     assert [(one.layers, one.window) for one in _model("gemma3").attention] == [(29, 1024), (5, None)]
     assert [(one.layers, one.window) for one in _model("gpt-oss-mxfp4").attention] == [(12, 128), (12, None)]
+
+
+def test_a_float32_checkpoint_is_served_in_16_bits(tmp_path: Path) -> None:
+    """_resolve_auto_dtype of vllm/config/model.py: keys, values and weights take what they take in bfloat16."""
+    both = []
+    for name in ("bfloat16", "float32"):
+        folder = tmp_path / name
+        folder.mkdir()
+        told = {**config("bf16"), "dtype": name, "torch_dtype": name}
+        (folder / "config.json").write_text(json.dumps(told))
+        both.append(inspect(str(folder)))
+    assert both[1].sizes is not None and both[0].sizes is not None
+    assert both[1].sizes.total == 2 * both[0].sizes.total
+    assert kv_model(both[1]) == kv_model(both[0])
+    assert rank_weights(both[1], tensor_parallel=1) == rank_weights(both[0], tensor_parallel=1)
 
 
 def test_qwen3_next_keeps_its_states_in_the_models_own_type() -> None:
