@@ -43,7 +43,7 @@ _WEIGHTS = frozenset({"weight", "weight_packed", "qweight", "blocks", "bias", ""
 _LAYER = re.compile(r"\.layers\.(\d{1,6})\.")
 _EXPERT = re.compile(r"\.experts\.\d+\.")
 LOADED_BYTES = 2
-"""Of an unquantized number: vLLM takes a float32 checkpoint down to 16 bits (_resolve_auto_dtype, config/model.py)."""
+"""Of an unquantized number: vLLM takes a float32 checkpoint down to 16 bits (_resolve_auto_dtype of config/model)."""
 _FLOAT32 = frozenset({"weight", "bias"})
 """Tensors that the model's own number type decides on; scales in float32 stay so."""
 LARGE_BYTES = 1 << 20

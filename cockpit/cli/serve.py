@@ -87,7 +87,7 @@ def _fixed(session: Session, arguments: argparse.Namespace) -> tuple[LaunchPlan,
         raise CockpitError(f"{record.name} is not dead", fix=f"`cockpit ps` shows it; `cockpit stop {record.name}`.")
     if diagnosis.explanation:
         tell(f"{record.name} died: {diagnosis.explanation}")
-    fix = usable_fix(diagnosis)
+    fix = usable_fix(diagnosis, record.platform)
     if fix is None:
         advice = " ".join(one.text for one in diagnosis.fixes) or f"Its log is {record.log}."
         raise CockpitError(f"nothing that a new start can set helps {record.name}", fix=advice)
@@ -205,7 +205,7 @@ def _way_out(record: InstanceRecord, diagnosis: Diagnosis | None) -> str:
     """What helps: the fix that a new start applies, else the first one in words; and where the log is."""
     from cockpit.supervisor.again import usable_fix
 
-    fix = usable_fix(diagnosis)
+    fix = usable_fix(diagnosis, record.platform)
     log = f"Its whole log is {record.log}."
     if fix is not None:
         return f"{fix.text} `cockpit serve {record.name} --fix` does that. {log}"

@@ -42,13 +42,17 @@ def _vision(ctx: Context) -> ToggleState:
     return ToggleState(state="blocked", reason="the checkpoint has no vision tower", fix="Leave it as it is.")
 
 
+GPU_ONLY = {
+    "gpu_memory_utilization": "its KV pool is sized by VLLM_CPU_KVCACHE_SPACE in the slug's env",
+    "gpus": "there is nothing to choose",
+    "tensor_parallel": "it runs as one worker",
+}
+"""Toggles that the CPU build does not have, and why."""
 STATES: dict[str, Callable[[Context], ToggleState]] = {
     "int8": int8_state,
     "speculative_tokens": _speculative,
     "vision": _vision,
-    "gpu_memory_utilization": _gpu_only("its KV pool is sized by VLLM_CPU_KVCACHE_SPACE in the slug's env"),
-    "gpus": _gpu_only("there is nothing to choose"),
-    "tensor_parallel": _gpu_only("it runs as one worker"),
+    **{name: _gpu_only(why) for name, why in GPU_ONLY.items()},
 }
 """Toggles that are not always allowed; one that is not listed is always offered."""
 

@@ -12,6 +12,7 @@ from cockpit.launch.draft import Draft
 from cockpit.launch.render import shown_argv, shown_env
 from cockpit.launch.toggles import BY_ID, TOGGLES
 from cockpit.launch.types import LaunchPlan
+from cockpit.rules.toggles import GPU_ONLY
 from cockpit.supervisor.diagnose.types import Diagnosis, Fix
 from cockpit.supervisor.record import InstanceRecord
 
@@ -38,10 +39,11 @@ def chosen_of(record: InstanceRecord, slug: Slug) -> dict[str, Any]:
     return chosen
 
 
-def usable_fix(diagnosis: Diagnosis | None) -> Fix | None:
-    """The best fix that a new start can apply; None when there are none but words and aids to find the cause."""
+def usable_fix(diagnosis: Diagnosis | None, platform: str) -> Fix | None:
+    """The best fix that a new start on this platform can apply; None for nothing but words and aids."""
+    known = BY_ID.keys() - (GPU_ONLY if platform == "cpu" else ())
     for fix in () if diagnosis is None else diagnosis.fixes:
-        if not fix.aid and (fix.set or fix.env) and all(name in BY_ID for name in fix.set):
+        if not fix.aid and (fix.set or fix.env) and fix.set.keys() <= known:
             return fix
     return None
 

@@ -143,7 +143,7 @@ def test_a_faulty_boot_ends_in_the_right_sentence(name: str, deaths: dict[str, D
 def test_a_context_that_is_too_long_is_started_again_and_ready(session: Session, deaths: dict[str, Death]) -> None:
     name = "a context that is too long"
     running: Running = deaths[name].running
-    fix = usable_fix(session.diagnosis(running.record.name))
+    fix = usable_fix(session.diagnosis(running.record.name), "cpu")
     assert fix is not None
     assert fix_words(fix, session.catalog.get(SLUG).slug) == FAULTS[name].fix
     again = session.start(session.plan_again(running.record, fix))

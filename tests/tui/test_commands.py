@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from textual.command import CommandPalette
@@ -26,6 +27,7 @@ from .helpers import app_of, open_card, opened, serve, shown, type_text, until, 
 from .world import cpu_slug
 
 SCREENS: tuple[type[CockpitScreen], ...] = (CatalogScreen, CardScreen, InstanceScreen, InstancesScreen)
+SNAPSHOTS = Path(__file__).with_name("__snapshots__")
 TERMINALS_CONFUSE = {"ctrl+h", "ctrl+i", "ctrl+m", "ctrl+j", "ctrl+left_square_bracket"}
 
 
@@ -45,6 +47,13 @@ def test_every_command_is_of_a_screen_that_exists_and_has_a_method() -> None:
         assert hasattr(home, f"action_{command.action.partition('(')[0]}"), command.id
         assert command.label and command.help.endswith(".")
     assert len({command.id for command in COMMANDS}) == len(COMMANDS)
+
+
+@pytest.mark.parametrize("file", sorted(SNAPSHOTS.rglob("*80x24*.txt")), ids=lambda file: file.stem)
+def test_no_footer_is_cut_at_80_columns(file: Path) -> None:
+    footer = file.read_text().splitlines()[-1]
+    labels = {command.label for command in COMMANDS}
+    assert any(footer.endswith(f" {label}") for label in labels), footer
 
 
 @pytest.mark.parametrize("screen", [screen.COMMANDS_OF for screen in SCREENS])
@@ -227,5 +236,6 @@ async def test_the_footer_of_every_screen_fits_and_names_its_commands(session: S
 
 
 def footer_labels(screen: str) -> list[str]:
-    """What the footer must name; starting again is offered for a dead server only."""
-    return [command.label for command in commands_for(screen) if command.footer and command.action != "restart"]
+    """What the footer of a server that serves must name; starting again and fixing are for dead ones."""
+    shown_here = [command for command in commands_for(screen) if command.footer]
+    return [command.label for command in shown_here if command.action not in ("restart", "fix")]

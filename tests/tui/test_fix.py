@@ -71,10 +71,10 @@ async def test_f_does_nothing_where_no_new_start_helps(session: Session) -> None
         await open_card(pilot, "cpu/dies")
         await pilot.press("S")
         await until_shown(pilot, "✕ dead", "exit code 3")
-        if "[f] start again" not in shown(pilot):
-            await pilot.press("f")
-            await pilot.pause(0.3)
-            assert isinstance(pilot.app.screen, InstanceScreen)
+        assert "[f] start again" not in shown(pilot) and "f fix" not in shown(pilot)
+        await pilot.press("f")
+        await pilot.pause(0.3)
+        assert isinstance(pilot.app.screen, InstanceScreen)
 
 
 async def test_a_death_is_on_the_screen_within_two_seconds(session: Session) -> None:

@@ -15,6 +15,7 @@ from cockpit import units
 from cockpit.errors import CockpitError
 from cockpit.supervisor.again import usable_fix
 from cockpit.supervisor.against import against
+from cockpit.supervisor.diagnose.types import Fix
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.telemetry.history import History
 from cockpit.telemetry.timeline import Timeline
@@ -197,7 +198,7 @@ class InstanceScreen(CockpitScreen):
         self.query_one("#instance-title", Panel).show([fit(row, max(10, self.size.width))])
 
     def _death(self, seen: Observation) -> Death:
-        diagnosis, fix = seen.diagnosis, usable_fix(seen.diagnosis)
+        diagnosis, fix = seen.diagnosis, _fix_of(seen)
         return Death(
             exit_code=seen.exit_code,
             was_ready=seen.was_ready,
@@ -209,11 +210,16 @@ class InstanceScreen(CockpitScreen):
         )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """``S`` is offered for a dead server only, ``f`` for one that a new start can help; a tape has no server."""
+        """``S`` is offered for a dead server only, ``f`` where a new start can help, ``c`` for one that serves.
+
+        A tape has no server to stop or start.
+        """
         if action in ("restart", "stop", "fix") and not self._watch.is_live:
             return False
         if action == "fix":
-            return self._last is not None and usable_fix(self._last.diagnosis) is not None
+            return self._last is not None and _fix_of(self._last) is not None
+        if action == "charts":
+            return self._last is not None and self._last.state in _SERVING
         if action == "restart":
             return self._last is not None and self._last.state == "dead"
         return super().check_action(action, parameters)
@@ -265,13 +271,17 @@ class InstanceScreen(CockpitScreen):
 
     def action_fix(self) -> None:
         """Show what the diagnosis would change of the command; Enter starts it."""
-        fix = usable_fix(self._last.diagnosis) if self._last is not None else None
+        fix = _fix_of(self._last) if self._last is not None else None
         if self._last is not None and fix is not None:
             self.cockpit.ask_fix(self._last.record, fix)
 
     def action_back(self) -> None:
         """To the catalog; the server goes on."""
         self.app.pop_screen()
+
+
+def _fix_of(seen: Observation) -> Fix | None:
+    return usable_fix(seen.diagnosis, seen.record.platform)
 
 
 def _other_name(record: InstanceRecord) -> str:

@@ -53,10 +53,20 @@ def plan(argv: tuple[str, ...], env: dict[str, str | None] | None = None) -> Lau
 
 def test_the_first_fix_that_can_be_set_counts() -> None:
     sets = Fix(text="Shorter.", set={"max_model_len": 188_416})
-    assert usable_fix(diagnosis(WORDS, sets)) == sets
-    assert usable_fix(diagnosis(WORDS)) is None
-    assert usable_fix(diagnosis(Fix(text="?", set={"no_such_toggle": 1}))) is None
-    assert usable_fix(None) is None
+    assert usable_fix(diagnosis(WORDS, sets), "cuda") == sets
+    assert usable_fix(diagnosis(WORDS), "cuda") is None
+    assert usable_fix(diagnosis(Fix(text="?", set={"no_such_toggle": 1})), "cuda") is None
+    assert usable_fix(None, "cuda") is None
+
+
+def test_the_cpu_build_is_not_started_again_with_what_only_a_gpu_has() -> None:
+    share, shorter = (
+        Fix(text="More.", set={"gpu_memory_utilization": 0.95}),
+        Fix(text="Less.", set={"max_model_len": 64}),
+    )
+    assert usable_fix(diagnosis(share, shorter), "cpu") == shorter
+    assert usable_fix(diagnosis(share, shorter), "cuda") == share
+    assert usable_fix(diagnosis(share), "cpu") is None
 
 
 def test_what_only_fills_the_log_is_no_fix_to_start_again_with() -> None:
@@ -64,8 +74,8 @@ def test_what_only_fills_the_log_is_no_fix_to_start_again_with() -> None:
         Fix(text="A fuller log.", env={"VLLM_LOGGING_LEVEL": "DEBUG"}, aid=True),
         Fix(text="x", env={"A": "1"}),
     )
-    assert usable_fix(diagnosis(logged)) is None
-    assert usable_fix(diagnosis(logged, sets)) == sets
+    assert usable_fix(diagnosis(logged), "cuda") is None
+    assert usable_fix(diagnosis(logged, sets), "cuda") == sets
 
 
 @pytest.mark.parametrize(
