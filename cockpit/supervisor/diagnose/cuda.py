@@ -286,7 +286,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="cuda-error",
-        patterns=(r"CUDA (?:driver )?error: (?P<what>[^\n]{3,120})", r"AcceleratorError: (?P<what>[^\n]{3,120})"),
+        patterns=(
+            r"(?:CUDA|HIP) (?:driver )?[Ee]rror: (?P<what>[^\n]{3,120})",
+            r"AcceleratorError: (?P<what>[^\n]{3,120})",
+        ),
         versions="any",
         explain=say(
             "The GPU's driver reported: {what}.",

@@ -85,6 +85,10 @@ def _gpu_fixes(seen: Evidence) -> list[Fix]:
 
 
 def _batched_fixes(seen: Evidence) -> list[Fix]:
+    least = seen.number("least")
+    if least is not None:
+        off = Fix(text="Or leave the vision part out if you only send text.", set={"vision": "off"})
+        return [Fix(text=f"Start it with --max-num-batched-tokens {int(least)} or more."), off]
     tokens = seen.number("tokens")
     if tokens is None or tokens < 1:
         return [Fix(text="Raise --max-num-batched-tokens or lower the sequences.")]
@@ -157,12 +161,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"max_num_batched_tokens \((?P<tokens>[\d,]+)\) (?:must be greater than or equal to|is smaller "
             r"than) max_num_seqs",
             r"max_num_batched_tokens \([\d,]+\) is smaller than max_model_len",
+            r"max_tokens_per_mm_item \((?P<least>[\d,]+)\) is larger than max_num_batched_tokens",
             r"max_num_scheduled_tokens is set to",
             r"does not have enough slots to schedule a token",
         ),
         versions="0.3 to 0.33",
         explain=say(
-            "--max-num-batched-tokens is too small for the sequences, the draft or the context of the command."
+            "One image or video takes {least} tokens, and --max-num-batched-tokens is smaller.",
+            "--max-num-batched-tokens is too small for the sequences, the draft or the context of the command.",
         ),
         fixes=_batched_fixes,
     ),
@@ -183,6 +189,23 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "The GPU is too old for what was asked: bfloat16 and some kernels need compute capability 8.0 or more.",
         ),
         fixes=do("Add --dtype half."),
+    ),
+    Symptom(
+        id="lora-rank",
+        patterns=(r"LoRA rank (?P<rank>\d+) is greater than max_lora_rank (?P<most>\d+)",),
+        versions="0.3 to 0.33",
+        explain=say(
+            "The adapter has rank {rank}, and the server takes up to {most}.",
+            "The adapter's rank is above what the server takes.",
+        ),
+        fixes=lambda seen: [Fix(text=f"Add --max-lora-rank {seen.groups.get('rank', 'N')}.")],
+    ),
+    Symptom(
+        id="lora-missing",
+        patterns=(r"No adapter found for (?P<path>\S+)", r"Loading lora (?P<path>\S+) failed"),
+        versions="0.3 to 0.33",
+        explain=say("The LoRA adapter {path} is not there or cannot be read.", "A LoRA adapter cannot be read."),
+        fixes=do("Correct the path in --lora-modules; the folder holds adapter_config.json and its safetensors."),
     ),
     Symptom(
         id="config-refused",

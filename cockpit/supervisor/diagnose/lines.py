@@ -40,6 +40,9 @@ _INNER_PREFIX = re.compile(
     r"(?=\((?:Vllm|Ray)?(?:Worker|EngineCore|APIServer|ApiServer)\S{0,40}(?: rank=\d+)? pid=\d+[^()]{0,30}\) )"
 )
 _STAMPED = re.compile(rf"(?:{_LEVELS}) {{1,5}}\d\d-\d\d \d\d:\d\d:\d\d ")
+_TEXTS = ("log", "message", "msg", "exc_info", "stack_trace")
+"""What a JSON line has its text in: docker's driver, and loggers."""
+_LEVEL_NAMES = ("level", "levelname", "severity")
 _MAX_LABEL = 60
 """Characters that a launcher may put before vLLM's own prefix."""
 
@@ -55,8 +58,13 @@ class Line(NamedTuple):
 
 def parse(raw: str) -> Iterator[Line]:
     """The line, or the lines that two processes wrote into one."""
-    if raw[:8] == '{"log":"':
-        raw = _docker_json(raw)
+    if raw[:2] == '{"' and raw[-1:] == "}":
+        yield from _json(raw)
+        return
+    yield from _plain(raw)
+
+
+def _plain(raw: str) -> Iterator[Line]:
     if "[" in raw and raw[:1] != "(" and ("m" in raw):
         raw = _WRITTEN_ESCAPES.sub("", raw)
     text = _outer(raw)
@@ -94,10 +102,18 @@ def _parsed(text: str) -> Line:
     )
 
 
-def _docker_json(raw: str) -> str:
+def _json(raw: str) -> Iterator[Line]:
+    """The lines in a JSON object, one a line of the log: docker's, or a logger's with its level and traceback."""
     try:
         value = json.loads(raw)
-    except ValueError:
-        return raw
-    text = value.get("log") if isinstance(value, dict) else None
-    return clean(text.rstrip("\r\n"), _MAX_CHARACTERS) if isinstance(text, str) else raw
+    except (ValueError, RecursionError):
+        value = None
+    texts = [value[name] for name in _TEXTS if isinstance(value.get(name), str)] if isinstance(value, dict) else []
+    if not texts:
+        yield from _plain(raw)
+        return
+    told = next((value[name] for name in _LEVEL_NAMES if isinstance(value.get(name), str)), "").upper()
+    level = told if told in _LEVELS.split("|") else ""
+    for text in "\n".join(texts).rstrip("\r\n").split("\n"):
+        for line in _plain(clean(text, _MAX_CHARACTERS)):
+            yield line if line.level else line._replace(level=level)

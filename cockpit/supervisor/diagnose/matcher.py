@@ -31,6 +31,7 @@ _LINES = tuple(
     )
 )
 """Each pattern once, with its literal: every line is held against them."""
+_NOT_LISTENING = "error while attempting to bind on address"
 _KILLS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL)
 _LOOKUPS = ("KeyError", "AttributeError", "ImportError", "ModuleNotFoundError", "HTTPError", "StopIteration")
 """What a library catches and explains in the next exception of the chain."""
@@ -168,7 +169,8 @@ def _fallback(reading: Reading, found: _Finding) -> _Finding:
 
 
 def _engine_failed(incidents: Iterable[Incident]) -> bool:
-    return any(one.announced and one.depth < 2 for one in incidents)
+    """Whether an engine died, or a server could not listen: before 0.6.3 it said that it was up before it tried."""
+    return any((one.announced and one.depth < 2) or _NOT_LISTENING in one.text for one in incidents)
 
 
 def _choose(reading: Reading) -> _Finding | None:
