@@ -23,6 +23,24 @@ def _port_fixes(seen: Evidence) -> list[Fix]:
     ]
 
 
+_DMESG = Fix(text="`dmesg -T | tail -50` says whether the kernel killed it (Out of memory) or saw a segfault.")
+_KILLED = (
+    "it was killed, most often by the kernel because the machine's memory was full, or it crashed in native code"
+)
+
+
+def _gone(seen: Evidence) -> bool:
+    """Whether a server that served was gone, and nobody saw its exit code."""
+    return seen.boot.ready and "code" not in seen.groups
+
+
+def _died_silently(seen: Evidence) -> str:
+    if _gone(seen):
+        return f"The server was gone of a sudden, and its log does not say why: {_KILLED}."
+    told = f" with exit code {seen.groups['code']}" if "code" in seen.groups else ""
+    return f"The server ended{told}, and its log does not say why."
+
+
 def _vanished(seen: Evidence) -> bool:
     """Whether the log is whole, so that an engine without an exception of its own never wrote one."""
     return seen.has_head and seen.boot.ready
@@ -30,17 +48,14 @@ def _vanished(seen: Evidence) -> bool:
 
 def _report_only(seen: Evidence) -> str:
     if _vanished(seen):
-        return (
-            "The engine's process was gone of a sudden, and nothing in this log says why: it was killed, most often "
-            "by the kernel because the machine's memory was full, or it crashed in native code."
-        )
+        return f"The engine's process was gone of a sudden, and nothing in this log says why: {_KILLED}."
     return "This is only the report that the engine failed; the cause is above it, and it is not in this text."
 
 
 def _report_only_fixes(seen: Evidence) -> list[Fix]:
     if _vanished(seen):
         return [
-            Fix(text="`dmesg -T | tail -50` says whether the kernel killed it (Out of memory) or saw a segfault."),
+            _DMESG,
             Fix(text="Nothing there: somebody ended it, and it may be started again as it was."),
         ]
     return [Fix(text="Give the whole log: the first exception of EngineCore or a Worker says why.")]
@@ -183,14 +198,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"[Ss]erver process terminated unexpectedly",
         ),
         versions="any",
-        explain=say(
-            "The server ended with exit code {code}, and its log does not say why.",
-            "The server ended, and its log does not say why.",
-        ),
-        fixes=do(
-            "Start it in a terminal, or with a fuller log.",
+        explain=_died_silently,
+        fixes=lambda seen: [
+            *([_DMESG] if _gone(seen) else []),
+            Fix(text="Start it in a terminal, or with a fuller log."),
             Fix(text="A fuller log.", env={"VLLM_LOGGING_LEVEL": "DEBUG"}, aid=True),
-        ),
+        ],
     ),
     Symptom(
         id="engine-missing",

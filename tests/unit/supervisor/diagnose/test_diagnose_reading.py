@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cockpit.errors import CockpitError
@@ -121,6 +121,8 @@ NOISE = st.lists(
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(noise=NOISE)
 def test_noise_between_the_lines_changes_nothing(name: str, noise: list[tuple[int, str]]) -> None:
+    # Words such as oom-kill are no noise: alone they say why.
+    assume(all(diagnose_lines([text]).symptom is None for _, text in noise))
     lines = lines_of(name)
     expected = diagnose_lines(lines).symptom
     for place, text in noise:
@@ -250,6 +252,14 @@ def test_an_engine_that_was_killed_is_not_said_to_have_its_cause_in_a_part_that_
     assert whole.explanation is not None and "was killed" in whole.explanation
     assert "dmesg" in whole.fixes[0].text
     assert excerpt.explanation is not None and "not in this text" in excerpt.explanation
+
+
+def test_a_server_that_was_killed_while_nobody_watched_is_said_to_be_gone() -> None:
+    gone = of("\n".join(READY), End(dead=True))
+    assert gone.symptom == "died-silently"
+    assert gone.explanation is not None and "it was killed" in gone.explanation and "dmesg" in gone.fixes[0].text
+    ended = of("\n".join(READY), End(dead=True, exit_code=1))
+    assert ended.explanation == "The server ended with exit code 1, and its log does not say why."
 
 
 def test_a_requested_stop_is_no_death_even_with_an_engine_dead_error() -> None:
