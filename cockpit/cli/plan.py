@@ -6,6 +6,7 @@ import argparse
 
 from cockpit.cli.options import plan_options, rig_option, session_of, verb
 from cockpit.cli.output import emit, say, tell
+from cockpit.cli.planned import planned
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -18,14 +19,16 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plan; exit 2 with the reasons when it would be refused."""
+    import msgspec
+
     from cockpit.cli.forecast_text import forecast_lines
     from cockpit.cli.shapes import plan_json
-    from cockpit.launch.plan import parse_settings
     from cockpit.launch.render import shell_command
-    from cockpit.rules.plan_rules import refusals
+    from cockpit.rules.plan_rules import blocks_first, refusals
     from cockpit.session import describe
 
-    plan = session_of(arguments).plan(arguments.slug, parse_settings(arguments.settings), arguments.engine)
+    plan, silent = planned(session_of(arguments), arguments)
+    plan = msgspec.structs.replace(plan, findings=blocks_first((*plan.findings, *silent)))
     refused = bool(refusals(plan.findings, arguments.force))
     if arguments.json:
         emit(plan_json(plan))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cockpit.cli.options import plan_options, verb
 from cockpit.cli.output import emit, say, tell
+from cockpit.cli.planned import planned
 from cockpit.errors import CockpitError, FailedError
 from cockpit.units import duration, tokens
 
@@ -43,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.timeout is not None and not 0 < arguments.timeout < float("inf"):
         raise CockpitError("--timeout takes seconds", fix="Use a number above 0, with --wait.")
     session = Session()
-    plan, silent = _fixed(session, arguments) if arguments.fix else _planned(session, arguments)
+    plan, silent = _fixed(session, arguments) if arguments.fix else planned(session, arguments)
     refuse_if_blocked(plan, arguments.force)
     running = session.start(plan, arguments.force)
     # Only now: where nothing can be started, the one reason is all there is to say.
@@ -58,21 +59,6 @@ def run(arguments: argparse.Namespace) -> int:
             say(f"{running.record.name}  {running.record.url}  `cockpit top {running.record.name}` follows it.")
         return 0
     return _wait(running, arguments)
-
-
-def _planned(session: Session, arguments: argparse.Namespace) -> tuple[LaunchPlan, tuple[Finding, ...]]:
-    """The plan, and a finding when the engine does not say which flags it takes."""
-    from cockpit.launch.flag_facts import asked_for_flags, wants_flags
-    from cockpit.launch.plan import parse_settings
-
-    settings = parse_settings(arguments.settings)
-    entry = session.catalog.get(arguments.slug)
-    facts = session.facts(entry, arguments.engine)
-    silent: tuple[Finding, ...] = ()
-    if facts.engine is not None and wants_flags(entry.slug, facts):
-        tell(f"Asking vLLM {facts.engine.version} once which flags it takes, some 15 s…")
-        facts, silent = asked_for_flags(facts)
-    return session.plan_entry(entry, settings, facts), silent
 
 
 def _fixed(session: Session, arguments: argparse.Namespace) -> tuple[LaunchPlan, tuple[Finding, ...]]:

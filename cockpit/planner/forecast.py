@@ -126,7 +126,7 @@ def forecast_cpu(checkpoint: Checkpoint, settings: MemorySettings) -> Forecast:
     if isinstance(layout, KvUnknown):
         return unknown(layout.reason)
     if settings.kv_cache_bytes is None:
-        return unknown("without VLLM_CPU_KVCACHE_SPACE the pool is what the host has left")
+        return unknown("without whole GiB in VLLM_CPU_KVCACHE_SPACE the pool is what the host has left")
     pool = Part(bytes=settings.kv_cache_bytes, basis="config")
     return _result((), layout, pool, checkpoint, settings, None)
 

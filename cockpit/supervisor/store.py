@@ -253,7 +253,7 @@ def _unknown(text: str) -> CockpitError:
     if near:
         fix = f"Did you mean {' or '.join(near)}?"
     elif records:
-        fix = f"Running: {', '.join(record.name for record in records)}."
+        fix = f"On record: {', '.join(record.name for record in records)}."
     else:
         fix = "None is recorded; start one with `cockpit serve SLUG`."
     return CockpitError(f"no instance is called {text!r:.120}", "", fix)

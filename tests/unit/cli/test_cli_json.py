@@ -173,6 +173,28 @@ def test_plan_is_the_exact_command(cockpit: Cockpit, cpu_engine: Path, monkeypat
     assert plan["gpus"] == []
 
 
+def test_plan_asks_the_engine_about_a_flag_that_it_may_not_know(
+    cockpit: Cockpit, cpu_engine: Path, write_slug: Callable[[str, str], Path]
+) -> None:
+    text = (paths.shipped("slugs") / "cpu" / "tiny-qwen3.yaml").read_text()
+    checkpoint = paths.shipped("slugs") / "cpu" / "tiny-qwen3"
+    text = text.replace("name: cpu/tiny-qwen3", "name: my/flag").replace("path: tiny-qwen3", f"path: {checkpoint}")
+    write_slug("flag.yaml", text.replace("load-format: dummy", "load-format: dummy\n  no-such-flag: 5"))
+    options = "\n".join(
+        f"  --{name} X  words"
+        for name in ("load-format", "max-model-len", "served-model-name", "max-num-seqs", "port")
+    )
+    sources = next(cpu_engine.parents[1].glob("lib/python3*/site-packages/vllm")) / "engine"
+    sources.mkdir()
+    (sources / "arg_utils.py").write_text('load.add_argument("--load-format")\n')
+    shebang = cpu_engine.read_text()
+    cpu_engine.write_text(f"{shebang}print({f'usage: vllm serve{chr(10) * 2}options:{chr(10)}{options}'!r})\n")
+    done = cockpit("plan", "my/flag", "--engine", str(cpu_engine), "--json")
+    assert done.code == 2
+    assert any("--no-such-flag" in finding["message"] for finding in done.json["findings"])
+    assert "Asking vLLM" in done.err
+
+
 def test_plan_as_text_is_one_line_for_a_shell(cockpit: Cockpit, cpu_engine: Path) -> None:
     done = cockpit("plan", "cpu/tiny-qwen3", "--engine", str(cpu_engine))
     assert done.code == 0

@@ -169,7 +169,7 @@ def test_an_unknown_instance_is_answered_with_the_nearest_names() -> None:
     store.save(record("vllm-dual"))
     with pytest.raises(CockpitError, match="vllm-dual"):
         store.find("vllm-dul")
-    with pytest.raises(CockpitError, match="Running: vllm-dual"):
+    with pytest.raises(CockpitError, match="On record: vllm-dual"):
         store.find("zzz")
 
 
