@@ -13,11 +13,11 @@ import msgspec
 
 from cockpit import paths
 from cockpit.api_key import find_api_key
-from cockpit.catalog.load import Catalog, Entry, load
+from cockpit.catalog.load import Entry
 from cockpit.catalog.slug import Platform, Slug
 from cockpit.checkpoint.inspect import inspect
 from cockpit.checkpoint.types import Checkpoint, Quantization
-from cockpit.config import Config, load_config
+from cockpit.config import Config
 from cockpit.errors import CockpitError
 from cockpit.fleet import Fleet, InstanceView
 from cockpit.hub import cached_repos, hub_cache
@@ -38,6 +38,7 @@ from cockpit.rig.rig import read_rig
 from cockpit.rig.types import Engine, EngineProblem, Rig
 from cockpit.rules.finding import Finding, ToggleState
 from cockpit.rules.plan_rules import blocks_first, plan_findings, refusals
+from cockpit.shelf import Shelf
 from cockpit.supervisor import store
 from cockpit.supervisor.again import chosen_of, with_env
 from cockpit.supervisor.diagnose.types import Fix
@@ -77,7 +78,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
 
-class Session(Fleet):
+class Session(Shelf, Fleet):
     """Facts are read once, when first needed, and kept; ``refresh`` forgets them."""
 
     def __init__(
@@ -86,22 +87,11 @@ class Session(Fleet):
         environ: Mapping[str, str] | None = None,
         described_rig: Rig | None = None,
     ) -> None:
-        super().__init__()
-        self.config = load_config() if config is None else config
+        Shelf.__init__(self, config)
+        Fleet.__init__(self)
         self.environ = dict(os.environ if environ is None else environ)
         self._described_rig = described_rig
         self._checkpoints: dict[str, CheckpointAnswer] = {}
-
-    @cached_property
-    def catalog(self) -> Catalog:
-        """All slugs: shipped ones, the user's over them, then the configured folders."""
-        folders = [Path(folder).expanduser() for folder in self.config.slug_folders]
-        for folder in folders:
-            if not folder.is_dir():
-                raise CockpitError(
-                    f"{folder} of slug_folders is not a folder", fix="Correct slug_folders in config.yaml."
-                )
-        return load(paths.shipped("slugs"), (paths.user_slugs(), *folders))
 
     @cached_property
     def rig(self) -> Rig:
@@ -148,10 +138,6 @@ class Session(Fleet):
         self._checkpoints.clear()
         for name in ("catalog", "rig", "_found_engines"):
             self.__dict__.pop(name, None)
-
-    def reread_slugs(self) -> None:
-        """Forget the catalog alone: slug files are read again at once, rig and engines are not."""
-        self.__dict__.pop("catalog", None)
 
     def engine_for(self, platform: Platform, wanted: str | None = None) -> Engine:
         """The vLLM that serves this platform; ``wanted`` is an id or a path.

@@ -78,7 +78,7 @@ def candidate_json(place: int, candidate: Candidate) -> dict[str, Any]:
 
 
 def _print(found: tuple[Candidate, ...]) -> None:
-    from cockpit.launch.best import quality_text
+    from cockpit.catalog.quality import quality_text
 
     width = max(40, shutil.get_terminal_size((80, 24)).columns)
     state = ""

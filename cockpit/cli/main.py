@@ -16,7 +16,6 @@ from typing import NoReturn
 from cockpit import __version__, paths
 from cockpit.cli.output import emit, flush, ready_streams, tell
 from cockpit.errors import CockpitError
-from cockpit.redact import redact, secret_values
 
 VERBS = (
     *("slugs", "best", "inspect", "kv", "doctor", "check", "plan"),
@@ -72,6 +71,8 @@ def _screen(rig: str | None = None) -> int:
 
 def _internal_error(error: BaseException) -> int:
     """Keep the traceback in a file for a bug report, and say where."""
+    from cockpit.redact import redact, secret_values
+
     note = ""
     with contextlib.suppress(OSError, CockpitError):
         file = paths.ensure_private(paths.state_home()) / f"crash-{time.strftime('%Y%m%d-%H%M%S')}.txt"
@@ -104,6 +105,8 @@ def _run(words: list[str]) -> int:
         return 0
     except Exception as error:  # noqa: BLE001 - the top-level guard: a bug never shows as a traceback
         if "--json" in words:
+            from cockpit.redact import redact, secret_values
+
             detail = redact(str(error), secret_values())
             emit({"error": {"title": f"a bug in cockpit: {type(error).__name__}", "detail": detail, "fix": ""}})
         return _internal_error(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import SystemCommand
@@ -13,32 +14,26 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.worker import get_current_worker
 
-from cockpit.api_key import find_api_key
-from cockpit.catalog.load import Entry
 from cockpit.errors import CockpitError
-from cockpit.launch.best import Candidate
-from cockpit.launch.plan import Facts
-from cockpit.rig.types import Engine, Rig
-from cockpit.session import Session
-from cockpit.supervisor.again import chosen_of
-from cockpit.supervisor.record import InstanceRecord
 from cockpit.tui.commands import EVERYWHERE, bindings, commands_for
 from cockpit.tui.fix_app import FixApp
-from cockpit.tui.flag_asker import FlagAsker
 from cockpit.tui.keymap import check_keymap
 from cockpit.tui.screens.base import CockpitScreen
-from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.screens.catalog import CatalogScreen
-from cockpit.tui.screens.dialogs import HelpScreen
-from cockpit.tui.screens.instance import InstanceScreen
-from cockpit.tui.screens.instances import InstancesScreen
 from cockpit.tui.signals import catch_signals
 from cockpit.tui.themes import DEFAULT_THEME, load_themes
 from cockpit.tui.workers import run_in_thread
 
 if TYPE_CHECKING:
     from cockpit.bench.load import Load
+    from cockpit.catalog.load import Entry
+    from cockpit.launch.best import Candidate
+    from cockpit.launch.plan import Facts
+    from cockpit.rig.types import Engine, Rig
+    from cockpit.session import Session
+    from cockpit.supervisor.record import InstanceRecord
     from cockpit.tape import Replay
+    from cockpit.tui.flag_asker import FlagAsker
 
 _SHEETS = ("base", "catalog", "card", "instance", "instances", "dialogs")
 
@@ -53,7 +48,6 @@ class CockpitApp(FixApp):
         (110, "-wide"),
     ]
     CSS_PATH: ClassVar[list[str]] = [f"screens/{name}.tcss" for name in _SHEETS]  # type: ignore[assignment]
-    CSS = "DataTable > .datatable--header { background: $background; color: $foreground 60%; text-style: none; }"
 
     rig: reactive[Rig | None] = reactive(None)
     engines: reactive[tuple[Engine, ...] | None] = reactive(None)
@@ -74,8 +68,8 @@ class CockpitApp(FixApp):
         self._load: Load | None = None
         self._load_name = ""
         self._restore_signals: Callable[[], None] = lambda: None
-        self.flags = FlagAsker()
-        check_keymap(self.session.config.keys)
+        check_keymap(self.shelf.config.keys)
+        self._theme_problems = self._choose_theme(self.shelf.config.theme)
 
     # Start
 
@@ -83,26 +77,56 @@ class CockpitApp(FixApp):
         """Home."""
         return CatalogScreen()
 
-    def on_mount(self) -> None:
-        """Theme, keys, signals, and the background looks."""
+    def _choose_theme(self, wanted: str) -> list[str]:
+        """Before the style sheets are parsed, so that this happens once; what is wrong with the themes."""
         themes, problems = load_themes()
         for theme in themes:
             self.register_theme(theme)
-        wanted = self.session.config.theme
         self.theme = wanted if wanted in self.available_themes else DEFAULT_THEME
+        self._colours = self.get_css_variables()
+        self.stylesheet.set_variables(self._colours)
         if wanted not in self.available_themes:
             problems.append(f"there is no theme named {wanted}; {DEFAULT_THEME} is used")
-        self.set_keymap(self.session.config.keys)
-        for problem in problems:
+        return problems
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Textual asks for this at every start: only other colours need it."""
+        colours = self.get_css_variables()
+        if colours != self._colours:
+            self._colours = colours
+            super().refresh_css(animate)
+
+    def on_mount(self) -> None:
+        """Keys, signals, and, after the first frame, the background looks."""
+        self.set_keymap(self.shelf.config.keys)
+        for problem in self._theme_problems:
             self.warn(problem)
         self._restore_signals = catch_signals(self.exit)
-        self.call_after_refresh(_collect_garbage_again)
+        if self._replay is not None:
+            self._show_replay(self._replay)
+        self.call_after_refresh(self._after_first_frame)
+
+    def _after_first_frame(self) -> None:
+        """Threads and their imports would only have delayed it."""
+        # What is there by now stays for good: a collection need not look at it.
+        gc.freeze()
+        gc.enable()
         self.gather_facts()
         self.look_at_servers()
-        if self._replay is not None:
-            self.push_screen(InstanceScreen(self._replay.name, self._replay))
         if self._demo_slug is not None:
             run_in_thread(self, self._start_demo, "demo", self.warn)
+
+    def _show_replay(self, replay: Replay) -> None:
+        from cockpit.tui.screens.instance import InstanceScreen
+
+        self.push_screen(InstanceScreen(replay.name, replay))
+
+    @cached_property
+    def flags(self) -> FlagAsker:
+        """Asks engines which flags they take."""
+        from cockpit.tui.flag_asker import FlagAsker
+
+        return FlagAsker()
 
     def gather_facts(self, again: bool = False) -> None:
         """Read the rig and the engines in the background."""
@@ -136,6 +160,9 @@ class CockpitApp(FixApp):
 
     def display_facts(self, entry: Entry) -> Facts:
         """What is known without waiting, for drawing; never for launching."""
+        from cockpit.launch.plan import Facts
+        from cockpit.rig.types import Rig
+
         suitable = [engine for engine in self.engines or () if engine.platform == entry.slug.platform]
         answer = self.session.known_checkpoint(entry)
         return Facts(
@@ -156,6 +183,8 @@ class CockpitApp(FixApp):
             if view.record.slug == entry.slug.name:
                 self.show_instance(view.record.name)
                 return
+        from cockpit.tui.screens.card import CardScreen
+
         self.push_screen(CardScreen(entry))
 
     def open_card_again(self, record: InstanceRecord) -> None:
@@ -165,10 +194,16 @@ class CockpitApp(FixApp):
         except CockpitError as error:
             self.warn(error.title, error.fix)
             return
+        from cockpit.supervisor.again import chosen_of
+        from cockpit.tui.screens.card import CardScreen
+
         self.switch_screen(CardScreen(entry, chosen_of(record, entry.slug)))
 
     def action_show_instances(self) -> None:
         """The list of servers; it and an instance's screen take turns, so that going round does not pile them up."""
+        from cockpit.tui.screens.instance import InstanceScreen
+        from cockpit.tui.screens.instances import InstancesScreen
+
         if isinstance(self.screen, InstanceScreen):
             self.switch_screen(InstancesScreen())
         elif not isinstance(self.screen, InstancesScreen):
@@ -177,7 +212,9 @@ class CockpitApp(FixApp):
     def action_show_help(self) -> None:
         """The keys of this screen."""
         if isinstance(self.screen, CockpitScreen):
-            self.push_screen(HelpScreen(self.screen.COMMANDS_OF, self.session.config.keys))
+            from cockpit.tui.screens.dialogs import HelpScreen
+
+            self.push_screen(HelpScreen(self.screen.COMMANDS_OF, self.shelf.config.keys))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: this screen's commands, from the same table as the keys."""
@@ -210,6 +247,7 @@ class CockpitApp(FixApp):
 
     def _start_demo(self) -> None:
         """In a thread: serve the demo's slug unless it is served already, show it, send it requests once ready."""
+        from cockpit.api_key import find_api_key
         from cockpit.bench.load import Load
         from cockpit.supervisor.ready import wait_ready
 
@@ -241,12 +279,6 @@ class CockpitApp(FixApp):
     def bug(self) -> Exception | None:
         """The exception that ended the app."""
         return self._exception
-
-
-def _collect_garbage_again() -> None:
-    """What is there after the first frame stays for good: a collection need not look at it."""
-    gc.freeze()
-    gc.enable()
 
 
 def run_app(session: Session | None = None, demo_slug: str | None = None, replay: Replay | None = None) -> int:

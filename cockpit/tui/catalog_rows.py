@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cockpit import units
 from cockpit.catalog.load import Entry, Problem
-from cockpit.launch.best import Candidate, quality_key, quality_text, rank_key
-from cockpit.launch.slug_fit import fit_sentence, fit_text
+from cockpit.catalog.quality import quality_key, quality_text
 from cockpit.launch.toggles import BY_ID
-from cockpit.rules.finding import ToggleState
-from cockpit.telemetry.frame import State
 from cockpit.tui.content import Row
+
+if TYPE_CHECKING:
+    from cockpit.launch.best import Candidate
+    from cockpit.rules.finding import ToggleState
+    from cockpit.telemetry.frame import State
 
 STATE_CELLS: dict[str, tuple[str, str]] = {
     "ready": ("● ready", "good"),
@@ -54,17 +56,18 @@ def fit_cell(judged: Candidate | None) -> tuple[str, str]:
     """Whether it fits; dots until that is computed."""
     if judged is None:
         return "…", "dim"
+    from cockpit.launch.slug_fit import fit_text
+
     return fit_text(judged.declared), _FIT_STYLES[judged.declared.fits]
 
 
 def cells(
-    entry: Entry, state: State | None, int8: tuple[ToggleState, str], judged: Candidate | None
+    entry: Entry, state: State | None, int8: tuple[ToggleState, str] | None, judged: Candidate | None
 ) -> dict[str, tuple[str, str]]:
-    """Text and style of every cell of one slug, by column key."""
+    """Text and style of every cell of one slug, by column key; ``int8`` is None until the rig is known."""
     slug, weights = entry.slug, entry.slug.weights
     spec = slug.speculative
     bpw = units.UNKNOWN if weights.bits_per_weight is None else f"{weights.bits_per_weight:.1f}"
-    int8_text = int8[1] if int8[0].state == "offered" else units.UNKNOWN
     return {
         "state": STATE_CELLS[state or "idle"],
         "slug": (slug.name, "bold"),
@@ -75,9 +78,17 @@ def cells(
         "context": (f"{units.tokens(slug.max_model_len):>8}", ""),
         "kv": (slug.kv_cache_dtype, ""),
         "draft": (f"{spec.method} {spec.tokens}" if spec else units.UNKNOWN, ""),
-        "int8": (int8_text, "good" if int8_text == "on" else ""),
+        "int8": _int8_cell(int8),
         "fits": fit_cell(judged),
     }
+
+
+def _int8_cell(int8: tuple[ToggleState, str] | None) -> tuple[str, str]:
+    if int8 is None:
+        return "…", "dim"
+    state, value = int8
+    text = value if state.state == "offered" else units.UNKNOWN
+    return text, "good" if text == "on" else ""
 
 
 def problem_cells(problem: Problem) -> dict[str, tuple[str, str]]:
@@ -98,9 +109,7 @@ def detail_rows(entry: Entry, states: dict[str, ToggleState], judged: Candidate 
     if slug.description:
         rows.append([(f" {slug.description}", "")])
     if judged is not None:
-        rows.append([(f" {'memory':<16}", _FIT_STYLES[judged.declared.fits]), (fit_sentence(judged.declared), "")])
-        if judged.why not in (fit_sentence(judged.declared), fit_sentence(judged.fit)):
-            rows.append([(f" {'':<16}", ""), (judged.why, "dim")])
+        rows += _fit_rows(judged)
     if slug.quality is not None:
         rows.append([(f" {'quality':<16}", "dim"), (quality_text(slug), ""), (f" ({slug.quality.source})", "dim")])
     for name, state in states.items():
@@ -109,6 +118,16 @@ def detail_rows(entry: Entry, states: dict[str, ToggleState], judged: Candidate 
     rows.append([(f" {entry.model_source}", "dim")])
     if slug.aliases:
         rows.append([(f" also {', '.join(slug.aliases)}", "dim")])
+    return rows
+
+
+def _fit_rows(judged: Candidate) -> list[Row]:
+    from cockpit.launch.slug_fit import fit_sentence
+
+    sentence = fit_sentence(judged.declared)
+    rows: list[Row] = [[(f" {'memory':<16}", _FIT_STYLES[judged.declared.fits]), (sentence, "")]]
+    if judged.why not in (sentence, fit_sentence(judged.fit)):
+        rows.append([(f" {'':<16}", ""), (judged.why, "dim")])
     return rows
 
 
@@ -125,5 +144,7 @@ def sort_entries(entries: Iterable[Entry], order: str, judged: Mapping[str, Cand
 
 def _by_fits(entry: Entry, judged: Candidate | None) -> tuple[Any, ...]:
     """Model by model, as `cockpit best` ranks them; what is not computed yet comes last."""
+    from cockpit.launch.best import rank_key
+
     slug = entry.slug
     return slug.model, judged is None, (0, quality_key(slug)) if judged is None else rank_key(judged)

@@ -38,11 +38,6 @@ def row_content(row: Iterable[Segment]) -> Content:
     return Content.assemble(*((printable(text), STYLES[style]) for text, style in row))
 
 
-def cell_content(text: str, style: str) -> Content:
-    """One cell of a table; ``style`` is the name of a meaning."""
-    return Content.styled(printable(text).replace("\n", " "), STYLES[style])
-
-
 def rows_content(rows: Iterable[Row]) -> Content:
     """Several lines."""
     return Content("\n").join(row_content(row) for row in rows)

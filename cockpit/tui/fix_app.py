@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cockpit.errors import CockpitError
-from cockpit.launch.types import LaunchPlan
-from cockpit.session import describe
-from cockpit.supervisor.again import command_changes, fix_words
-from cockpit.supervisor.diagnose.types import Fix
-from cockpit.supervisor.record import InstanceRecord
 from cockpit.tui.fleet_app import FleetApp
-from cockpit.tui.screens.dialogs import FixQuestion
-from cockpit.tui.screens.instance import InstanceScreen
 from cockpit.tui.workers import run_in_thread
+
+if TYPE_CHECKING:
+    from cockpit.launch.types import LaunchPlan
+    from cockpit.supervisor.diagnose.types import Fix
+    from cockpit.supervisor.record import InstanceRecord
 
 
 class FixApp(FleetApp):
@@ -19,6 +19,8 @@ class FixApp(FleetApp):
 
     def show_instance(self, name: str, replace: bool = False) -> None:
         """The instance's screen, on top of this one or instead of it."""
+        from cockpit.tui.screens.instance import InstanceScreen
+
         try:
             screen = InstanceScreen(name, self.session.watch(name))
         except CockpitError as error:
@@ -31,6 +33,8 @@ class FixApp(FleetApp):
 
     def words_of_fix(self, record: InstanceRecord, fix: Fix) -> str | None:
         """What a fix sets, for the line that offers it; None when the slug is gone."""
+        from cockpit.supervisor.again import fix_words
+
         try:
             return fix_words(fix, self.session.catalog.get(record.slug).slug)
         except CockpitError:
@@ -45,8 +49,12 @@ class FixApp(FleetApp):
         self.call_later(self._show_fix, record, fix, plan)
 
     def _show_fix(self, record: InstanceRecord, fix: Fix, plan: LaunchPlan) -> None:
-        if not isinstance(self.screen, InstanceScreen) or self.screen.instance_name != record.name:
+        if getattr(self.screen, "instance_name", None) != record.name:
             return
+        from cockpit.session import describe
+        from cockpit.supervisor.again import command_changes
+        from cockpit.tui.screens.dialogs import FixQuestion
+
         against = [describe(finding) for finding in plan.findings if finding.severity == "block"]
         question = FixQuestion(record.name, fix.text, command_changes(record, plan), against)
         self.push_screen(question, lambda answer: self._answered(answer, plan))
@@ -61,4 +69,4 @@ class FixApp(FleetApp):
 
     def _fixed_is_starting(self, name: str) -> None:
         """Its boot takes the dead one's place on the screen."""
-        self.show_instance(name, replace=isinstance(self.screen, InstanceScreen))
+        self.show_instance(name, replace=hasattr(self.screen, "instance_name"))

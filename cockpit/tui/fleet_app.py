@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
+from typing import TYPE_CHECKING
 
 from textual.app import App
 from textual.reactive import reactive
 from textual.worker import get_current_worker
 
 from cockpit.errors import CockpitError
-from cockpit.session import InstanceView, Session
-from cockpit.supervisor.others import Other
-from cockpit.telemetry.frame import State
+from cockpit.shelf import Shelf
 from cockpit.tui.content import printable
-from cockpit.tui.screens.dialogs import Question, other_stop_question, quit_question, stop_question
-from cockpit.tui.screens.instance import InstanceScreen
-from cockpit.tui.screens.instances import InstancesScreen
+from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.workers import cancelled, run_in_thread, sleep
+
+if TYPE_CHECKING:
+    from cockpit.fleet import InstanceView
+    from cockpit.session import Session
+    from cockpit.supervisor.others import Other
+    from cockpit.telemetry.frame import State
 
 _INSTANCES_EVERY_SECONDS = 1.0
 _OTHERS_EVERY_SECONDS = 5.0
@@ -31,7 +35,26 @@ class FleetApp(App[None]):
 
     def __init__(self, session: Session | None = None) -> None:
         super().__init__()
-        self.session = Session() if session is None else session
+        self._session = session
+        self._shelf = Shelf() if session is None else session
+        self._session_lock = threading.Lock()
+
+    @property
+    def session(self) -> Session:
+        """The seam to everything below; the modules behind it load at the first use, after the first frame."""
+        with self._session_lock:
+            if self._session is None:
+                from cockpit.session import Session
+
+                session = Session(self._shelf.config)
+                session.take_over(self._shelf)
+                self._session = session
+            return self._session
+
+    @property
+    def shelf(self) -> Shelf:
+        """The session, or the part of it that is there before."""
+        return self._shelf if self._session is None else self._session
 
     def look_at_servers(self) -> None:
         """Begin to look, as long as the app lives."""
@@ -63,7 +86,7 @@ class FleetApp(App[None]):
         for problem in problems:
             self.warn(problem)
         for name in sorted(died & before):
-            if not (isinstance(self.screen, InstanceScreen) and self.screen.instance_name == name):
+            if getattr(self.screen, "instance_name", None) != name:
                 self.warn(f"{name} died", "Its screen (i) says how.")
 
     def _poll_others(self) -> None:
@@ -115,6 +138,8 @@ class FleetApp(App[None]):
         if view is None and other is not None:
             self._ask_stop_other(other)
             return
+        from cockpit.tui.screens.dialogs import stop_question
+
         url = view.record.url if view is not None else ""
         self.push_screen(
             stop_question(name, f"Requests in flight at {url} are cut off."),
@@ -126,6 +151,8 @@ class FleetApp(App[None]):
         if other.pid is None:
             self.warn(f"{other.name} runs elsewhere, at {other.url}", "Stop it there.")
             return
+        from cockpit.tui.screens.dialogs import other_stop_question
+
         self.push_screen(
             other_stop_question(other),
             lambda answer: self.stop_instance(other.name, other.pid) if answer == "stop" else None,
@@ -156,12 +183,7 @@ class FleetApp(App[None]):
         self.call_later(self._stop_step, name, step)
 
     def _stop_step(self, name: str, step: str) -> None:
-        if not self.screen_stack:
-            return
-        if isinstance(self.screen, InstanceScreen) and self.screen.instance_name == name:
-            self.screen.step = step
-            self.screen.redraw()
-        elif isinstance(self.screen, InstancesScreen):
+        if self.screen_stack and isinstance(self.screen, CockpitScreen):
             self.screen.show_step(name, step)
 
     def action_quit_asking(self) -> None:
@@ -177,6 +199,8 @@ class FleetApp(App[None]):
         self.call_later(self._quit_knowing, views)
 
     def _quit_knowing(self, views: tuple[InstanceView, ...]) -> None:
+        from cockpit.tui.screens.dialogs import Question, quit_question
+
         if isinstance(self.screen, Question):
             return
         self._have_instances(views, [])

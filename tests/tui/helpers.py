@@ -97,8 +97,15 @@ async def mark(pilot: Cockpit, name: str) -> None:
     """Put the catalog's cursor on a slug."""
     table = pilot.app.screen.query_one(MenuTable)
     table.focus()
-    table.move_cursor(row=table.get_row_index(name))
+    table.mark_key(name)
     await until(pilot, lambda: name in marked_title(pilot))
+
+
+def cell_of(pilot: Cockpit, name: str, column: str) -> str:
+    """What the catalog's row of a slug says under a title."""
+    table = pilot.app.screen.query_one(MenuTable)
+    titles = [title.strip() for title, _ in table._columns]
+    return table._cells(name)[titles.index(column)][0].strip()
 
 
 async def open_card(pilot: Cockpit, name: str) -> CardScreen:

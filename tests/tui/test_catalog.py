@@ -8,17 +8,19 @@ import threading
 from pathlib import Path
 
 import pytest
-from textual.widgets import DataTable, Input
+from textual.widgets import Input
 
 from cockpit.session import Session
 from cockpit.tui.app import CockpitApp
 from cockpit.tui.screens.card import CardScreen
+from cockpit.tui.widgets.menu_table import MenuTable
 
 from .conftest import MakeSession
 from .helpers import (
     SMALLEST,
     Cockpit,
     app_of,
+    cell_of,
     content_of,
     mark,
     marked_title,
@@ -35,8 +37,7 @@ from .world import cpu_slug, rig_of, write_slug
 
 def slugs_shown(pilot: Cockpit) -> list[str]:
     """The slug column, in the order of the rows."""
-    table = pilot.app.screen.query_one(DataTable)
-    return [str(table.get_cell(row, "slug")).strip() for row in table.rows]
+    return [cell_of(pilot, name, "slug") for name in pilot.app.screen.query_one(MenuTable).keys]
 
 
 async def test_the_filter_narrows_as_one_types_and_escape_restores(session: Session) -> None:
@@ -88,7 +89,7 @@ async def test_what_the_installed_vllm_cannot_run_is_ranked_last_with_its_reason
 
 
 def fit_of(pilot: Cockpit, name: str) -> str:
-    return str(pilot.app.screen.query_one(DataTable).get_cell(name, "fits")).strip()
+    return cell_of(pilot, name, "fits")
 
 
 async def test_the_first_frame_does_not_wait_for_forecasts(

@@ -14,6 +14,7 @@ from cockpit import paths
 from cockpit.session import Session
 from cockpit.supervisor import store
 from cockpit.tui.screens.instance import InstanceScreen
+from cockpit.tui.widgets.menu_table import MenuTable
 
 from .conftest import MakeSession
 from .helpers import (
@@ -259,8 +260,8 @@ async def test_hostile_file_names_are_text(session: Session, size: tuple[int, in
         (folder / name).write_text("nonsense: true\n")
     (folder / os.fsdecode(b"bytes\xff.yaml")).write_text("nonsense: true\n")
     async with opened(session, size) as pilot:
-        table = pilot.app.screen.query_one("#slugs")
-        await until(pilot, lambda: table.row_count == len(session.catalog.entries) + 6)  # type: ignore[attr-defined]
+        table = pilot.app.screen.query_one("#slugs", MenuTable)
+        await until(pilot, lambda: len(table.keys) == len(session.catalog.entries) + 6)
         await pilot.press("end")
         for _ in range(6):
             await pilot.pause()

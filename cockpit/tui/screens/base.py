@@ -41,6 +41,9 @@ class CockpitScreen(Screen[None]):
         """The screen's own widgets."""
         yield from ()
 
+    def show_step(self, name: str, step: str) -> None:
+        """What the stop of a server does now; screens that show the server say it."""
+
     def on_mount(self) -> None:
         """Follow what the app knows."""
         self.watch(self.app, "rig", self._set_rig)

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import DataTable, Input, Static
+from textual.widgets import Input, Static
 
 from cockpit.catalog.load import Catalog, Entry, Problem
 from cockpit.errors import CockpitError
-from cockpit.launch.plan import Facts, context_for, toggle_states
 from cockpit.tui.catalog_rows import (
     BY_FITS,
     SORTS,
-    STATE_CELLS,
     cells,
     detail_rows,
-    fit_cell,
     problem_cells,
     sort_entries,
     visible_columns,
 )
 from cockpit.tui.commands import bindings
-from cockpit.tui.content import cell_content, row_content, rows_content
-from cockpit.tui.editor import edit, editor_words, own_copy
+from cockpit.tui.content import Segment, row_content, rows_content
 from cockpit.tui.screens.base import CockpitScreen
-from cockpit.tui.screens.dialogs import new_slug_question
 from cockpit.tui.widgets.menu_table import MenuTable
 from cockpit.tui.workers import run_in_thread
+
+if TYPE_CHECKING:
+    from cockpit.launch.plan import Facts
+    from cockpit.rules.finding import ToggleState
 
 
 class CatalogScreen(CockpitScreen):
@@ -47,6 +46,7 @@ class CatalogScreen(CockpitScreen):
         self._shown: dict[str, Entry | Problem] = {}
         self._drawn: Catalog | None = None
         self._built_width = 0
+        self._columns: list[tuple[str, str, int]] = []
 
     def compose_body(self) -> ComposeResult:
         """Filter, table, detail."""
@@ -75,72 +75,71 @@ class CatalogScreen(CockpitScreen):
     def on_screen_resume(self) -> None:
         """The catalog may have been read again meanwhile."""
         self._table.focus()
-        if self._drawn is not self.cockpit.session.catalog:
+        if self._drawn is not self.cockpit.shelf.catalog:
             self.rebuild()
 
     def _facts(self, entry: Entry) -> Facts:
         """What is known so far, for the int8 column and the detail pane; never blocks."""
         return self.cockpit.display_facts(entry)
 
-    def _row(self, item: Entry | Problem, columns: list[tuple[str, str, int]]) -> list[Content]:
+    def _int8(self, entry: Entry) -> tuple[ToggleState, str] | None:
+        """Whether int8 is offered, and its value; None until the rig is known."""
+        if self.cockpit.rig is None:
+            return None
+        from cockpit.launch.plan import context_for, toggle_states
+
+        ctx = context_for(entry.slug, {}, self._facts(entry))
+        return toggle_states(ctx)["int8"], ctx.values["int8"]
+
+    def _toggles(self, entry: Entry) -> dict[str, ToggleState]:
+        """What every toggle of a slug may do; nothing until the rig is known."""
+        if self.cockpit.rig is None:
+            return {}
+        from cockpit.launch.plan import context_for, toggle_states
+
+        return toggle_states(context_for(entry.slug, {}, self._facts(entry)))
+
+    def _cells(self, name: str) -> list[Segment]:
+        """The row of a slug or of a broken file, as the table draws it."""
+        item = self._shown[name]
         if isinstance(item, Problem):
             texts = problem_cells(item)
         else:
-            ctx = context_for(item.slug, {}, self._facts(item))
-            int8 = toggle_states(ctx)["int8"]
-            name = item.slug.name
-            judged = self.cockpit.judged.get(name)
-            texts = cells(item, self.cockpit.state_of(name), (int8, ctx.values["int8"]), judged)
-        return [cell_content(_fit(texts[key][0], width) + " ", texts[key][1]) for key, _, width in columns]
+            texts = cells(item, self.cockpit.state_of(name), self._int8(item), self.cockpit.judged.get(name))
+        return [texts[key] for key, _, _ in self._columns]
 
     def rebuild(self) -> None:
         """Draw the whole table anew, keeping the marked row."""
         if not self.is_mounted or self.size.width == 0:
             return
         self._built_width = self.size.width
-        marked = self._table.marked_key()
-        catalog = self._drawn = self.cockpit.session.catalog
+        catalog = self._drawn = self.cockpit.shelf.catalog
         words = self.query_one("#filter", Input).value
         items: list[Entry | Problem] = [*sort_entries(catalog.matching(words), self._sort, self.cockpit.judged)]
         items += [problem for problem in catalog.problems if words.lower() in problem.name.lower()]
-        columns = visible_columns(self.size.width)
-        table = self._table
-        with self.app.batch_update():
-            table.clear(columns=True)
-            for key, title, width in columns:
-                table.add_column(title, width=width + 1, key=key)
-            self._shown = {}
-            for item in items:
-                name = item.slug.name if isinstance(item, Entry) else f"broken {item.file}"
-                self._shown[name] = item
-                table.add_row(*self._row(item, columns), key=name)
-        if marked in self._shown:
-            table.move_cursor(row=table.get_row_index(marked))
+        self._columns = visible_columns(self.size.width)
+        self._shown = {item.slug.name if isinstance(item, Entry) else f"broken {item.file}": item for item in items}
+        columns = [(title, width) for _, title, width in self._columns]
+        self._table.show(columns, tuple(self._shown), self._cells)
         self._show_detail()
 
     def _refresh_states(self) -> None:
-        """Only the state cells: the rest cannot have changed."""
-        for name, item in self._shown.items():
-            if isinstance(item, Entry):
-                text, style = STATE_CELLS[self.cockpit.state_of(name) or "idle"]
-                self._table.update_cell(name, "state", cell_content(f"{text:<11}", style))
+        """Rows are where they were."""
+        self._table.redraw()
 
     def _refresh_fits(self) -> None:
-        """The cells alone, unless the rows are sorted by them."""
+        """Rows are where they were, unless they are sorted by their fit."""
         if self._sort == BY_FITS:
             self.rebuild()
             return
-        for name, item in self._shown.items():
-            if isinstance(item, Entry):
-                text, style = fit_cell(self.cockpit.judged.get(name))
-                self._table.update_cell(name, "fits", cell_content(f"{text:<23}", style))
+        self._table.redraw()
         self._show_detail()
 
     def marked(self) -> Entry | Problem | None:
         """What the marked row stands for."""
         return self._shown.get(self._table.marked_key() or "")
 
-    @on(DataTable.RowHighlighted)
+    @on(MenuTable.Marked)
     def _show_detail(self) -> None:
         item = self.marked()
         title, detail = self.query_one("#detail-title", Static), self.query_one("#detail", Static)
@@ -152,9 +151,8 @@ class CatalogScreen(CockpitScreen):
             detail.update(row_content([(f" {item.title}. {item.detail} {item.fix}", "")]))
         else:
             title.update(row_content([(f"── {item.slug.name} ", "title"), ("─" * self.size.width, "dim")]))
-            ctx = context_for(item.slug, {}, self._facts(item))
             judged = self.cockpit.judged.get(item.slug.name)
-            detail.update(rows_content(detail_rows(item, toggle_states(ctx), judged)))
+            detail.update(rows_content(detail_rows(item, self._toggles(item), judged)))
 
     @on(Input.Changed, "#filter")
     def _filter_changed(self) -> None:
@@ -164,7 +162,7 @@ class CatalogScreen(CockpitScreen):
     def _filter_done(self) -> None:
         self._table.focus()
 
-    @on(DataTable.RowSelected)
+    @on(MenuTable.Chosen)
     def _row_clicked(self) -> None:
         self.action_open()
 
@@ -208,6 +206,8 @@ class CatalogScreen(CockpitScreen):
 
     def action_new(self) -> None:
         """A slug for a checkpoint; the new row is marked."""
+        from cockpit.tui.screens.dialogs import new_slug_question
+
         self.app.push_screen(new_slug_question(), self._new_answered)
 
     def _new_answered(self, source: str | None) -> None:
@@ -216,6 +216,8 @@ class CatalogScreen(CockpitScreen):
 
     def _new_failed(self, source: str, title: str, fix: str) -> None:
         """The same question again, with what was typed and what is wrong with it."""
+        from cockpit.tui.screens.dialogs import new_slug_question
+
         self.app.push_screen(new_slug_question(source, f"{title}. {fix}"), self._new_answered)
 
     def _write_slug(self, source: str) -> None:
@@ -226,8 +228,7 @@ class CatalogScreen(CockpitScreen):
     def _slug_written(self, name: str, file: str) -> None:
         self.query_one("#filter", Input).value = ""
         self.rebuild()
-        if name in self._shown:
-            self._table.move_cursor(row=self._table.get_row_index(name))
+        self._table.mark_key(name)
         self.cockpit.inform(f"{name} is written to {file}; e opens it")
         self.cockpit.gather_facts()
 
@@ -236,6 +237,8 @@ class CatalogScreen(CockpitScreen):
         item = self.marked()
         if item is None:
             return
+        from cockpit.tui.editor import edit, editor_words, own_copy
+
         try:
             words = editor_words()
             file = own_copy(item) if isinstance(item, Entry) else item.file
@@ -248,10 +251,6 @@ class CatalogScreen(CockpitScreen):
             self.cockpit.warn("this terminal cannot set the screen aside", f"Edit {item.file} in another one.")
             return
         # At once: Enter must not open the slug as it was before.
-        self.cockpit.session.reread_slugs()
+        self.cockpit.shelf.reread_slugs()
         self.rebuild()
         self.cockpit.gather_facts(again=True)
-
-
-def _fit(text: str, width: int) -> str:
-    return f"{text:<{width}}" if len(text) <= width else text[: width - 1] + "…"

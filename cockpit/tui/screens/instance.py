@@ -224,6 +224,12 @@ class InstanceScreen(CockpitScreen):
             return self._last is not None and self._last.state == "dead"
         return super().check_action(action, parameters)
 
+    def show_step(self, name: str, step: str) -> None:
+        """In the title."""
+        if name == self.instance_name:
+            self.step = step
+            self.redraw()
+
     def action_stop(self) -> None:
         """Stop it; asks first."""
         self.cockpit.ask_stop(self.instance_name)

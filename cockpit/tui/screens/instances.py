@@ -9,18 +9,18 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
-from textual.widgets import DataTable, Static
+from textual.widgets import Static
 
 from cockpit import units
 from cockpit.session import InstanceView
 from cockpit.supervisor.others import Other
 from cockpit.tui.catalog_rows import STATE_CELLS
 from cockpit.tui.commands import bindings
-from cockpit.tui.content import Row, cell_content, row_content
+from cockpit.tui.content import Row, Segment, row_content
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.menu_table import MenuTable
 
-_COLUMNS = (("state", 11), ("instance", 26), ("url", 24), ("pid", 8), ("up", 9))
+_COLUMNS = (("state", 10), ("instance", 25), ("url", 23), ("pid", 7), ("up", 8))
 
 
 class InstancesScreen(CockpitScreen):
@@ -43,9 +43,7 @@ class InstancesScreen(CockpitScreen):
         return self.query_one("#instances", MenuTable)
 
     def on_mount(self) -> None:
-        """Columns, and follow the app."""
-        for title, width in _COLUMNS:
-            self._table.add_column(title, width=width, key=title)
+        """Follow the app."""
         self.watch(self.app, "others", self._set_rows)
         self._table.focus()
 
@@ -57,17 +55,7 @@ class InstancesScreen(CockpitScreen):
         """The table as it should be, row by row."""
         rows = {view.record.name: _instance_texts(view) for view in self.cockpit.instances}
         rows |= {other.name: _other_texts(other) for other in self.cockpit.others if other.name not in rows}
-        table = self._table
-        for key in [row.value for row in table.rows]:
-            if key not in rows and key is not None:
-                table.remove_row(key)
-        for name, texts in rows.items():
-            cells = [cell_content(text, style) for text, style in texts]
-            if name in table.rows:
-                for (title, _), cell in zip(_COLUMNS, cells, strict=True):
-                    table.update_cell(name, title, cell)
-            else:
-                table.add_row(*cells, key=name)
+        self._table.show(_COLUMNS, tuple(rows), rows.__getitem__)
         empty = "" if rows else " Nothing is served. esc leads to the catalog, ↵ there opens a slug's card."
         self.query_one("#instances-empty", Static).update(Content(empty))
         self._tell_marked()
@@ -76,14 +64,14 @@ class InstancesScreen(CockpitScreen):
         """What a stop in progress does now."""
         self.query_one("#instances-note", Static).update(row_content([(f" {name}: {step}", "warn")]))
 
-    @on(DataTable.RowHighlighted)
+    @on(MenuTable.Marked)
     def _tell_marked(self) -> None:
         """What there is to say about the marked row."""
         name = self._table.marked_key()
         other = next((other for other in self.cockpit.others if other.name == name), None)
         self.query_one("#instances-note", Static).update(row_content([] if other is None else _note(other)))
 
-    @on(DataTable.RowSelected)
+    @on(MenuTable.Chosen)
     def _row_chosen(self) -> None:
         self.action_open()
 
@@ -106,14 +94,14 @@ class InstancesScreen(CockpitScreen):
         self.app.pop_screen()
 
 
-def _instance_texts(view: InstanceView) -> list[tuple[str, str]]:
+def _instance_texts(view: InstanceView) -> list[Segment]:
     record = view.record
     pid = str(record.process.pid) if record.process else units.UNKNOWN
     up = units.duration((record.ended_at or time.time()) - record.created_at)
     return [STATE_CELLS[view.state], (record.name, ""), (record.url, ""), (pid, ""), (up, "")]
 
 
-def _other_texts(other: Other) -> list[tuple[str, str]]:
+def _other_texts(other: Other) -> list[Segment]:
     state = ("⚠ orphans", "warn") if other.kind == "orphans" else STATE_CELLS["foreign"]
     pid = units.UNKNOWN if other.pid is None else str(other.pid)
     up = units.UNKNOWN if other.started_at is None else units.duration(max(0.0, time.time() - other.started_at))

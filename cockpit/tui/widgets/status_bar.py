@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from textual.reactive import reactive
 from textual.widgets import Static
 
 from cockpit import units
-from cockpit.rig.types import Engine, Rig
 from cockpit.tui.content import Row, row_content
+
+if TYPE_CHECKING:
+    from cockpit.rig.types import Engine, Rig
 
 
 def rig_text(rig: Rig | None) -> str:

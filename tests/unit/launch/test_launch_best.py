@@ -9,8 +9,9 @@ import pytest
 
 from cockpit import paths
 from cockpit.catalog.load import Catalog, load
+from cockpit.catalog.quality import quality_bits, quality_key, quality_text
 from cockpit.catalog.slug import Quality, Slug
-from cockpit.launch.best import Candidate, judged, quality_bits, quality_key, quality_text, ranked
+from cockpit.launch.best import Candidate, judged, ranked
 from cockpit.launch.plan import Facts
 from cockpit.launch.slug_fit import SlugFit, fit_sentence, fit_text, rig_text
 from cockpit.planner.declared import declared_checkpoint
