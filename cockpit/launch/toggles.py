@@ -37,6 +37,7 @@ _KV_DTYPES = (
     "fp8_per_token_head",
     "nvfp4",
 )
+"""vLLM's ``fp8`` is its fp8_e4m3 (utils/torch_utils.py)."""
 
 
 def _int8(draft: Draft, _slug: Slug, value: Any) -> None:
@@ -131,7 +132,7 @@ TOGGLES: tuple[Toggle, ...] = (
         id="kv_cache_dtype",
         key="k",
         label="KV cache",
-        kind=Choice(words=_KV_DTYPES),
+        kind=Choice(words=_KV_DTYPES, also=(("fp8", "fp8_e4m3"),)),
         default=lambda slug: slug.kv_cache_dtype,
         effect=_kv_effect,
         apply=_kv_dtype,

@@ -19,9 +19,12 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     words: tuple[str, ...]
     optional: bool = False
+    also: tuple[tuple[str, str], ...] = ()
+    """Other spellings that are understood, each with the word that it means."""
 
     def parse(self, text: str) -> Any:
         """Text → word. Raises ValueError with what would be right."""
+        text = dict(self.also).get(text, text)
         if self.optional and text == DEFAULT_WORD:
             return None
         if text not in self.words:

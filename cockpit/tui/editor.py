@@ -14,8 +14,9 @@ from cockpit.errors import CockpitError
 
 
 def editor_words() -> list[str]:
-    """The editor's argv from $VISUAL, $EDITOR, else nano. Raises CockpitError when it is not installed."""
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "nano"
+    """The editor's argv from $VISUAL, $EDITOR, else nano or vi. Raises CockpitError when it is not installed."""
+    usual = "nano" if shutil.which("nano") or not shutil.which("vi") else "vi"
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or usual
     try:
         words = shlex.split(editor)
     except ValueError:

@@ -14,6 +14,7 @@ from cockpit.launch.toggles import TOGGLES
 from cockpit.session import Session
 from cockpit.tui.app import CockpitApp
 from cockpit.tui.commands import COMMANDS, EVERYWHERE, START_STOP_QUIT, commands_for
+from cockpit.tui.editor import editor_words
 from cockpit.tui.keymap import check_keymap
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.screens.card import CardScreen
@@ -239,3 +240,13 @@ def footer_labels(screen: str) -> list[str]:
     """What the footer of a server that serves must name; starting again and fixing are for dead ones."""
     shown_here = [command for command in commands_for(screen) if command.footer]
     return [command.label for command in shown_here if command.action not in ("restart", "fix")]
+
+
+def test_without_an_editor_of_ones_own_it_is_nano_or_else_vi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CockpitError, match="nano"):
+        editor_words()
+    for name in ("vi", "nano"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+        assert editor_words() == [name]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cockpit.errors import CockpitError
-from cockpit.launch.toggles import TOGGLES
+from cockpit.launch.toggles import BY_ID, TOGGLES
 from cockpit.launch.values import Choice, Indices, Kind, Share, Text, Whole, parse_value
 
 CONTEXT = Whole(low=16, high=16 * 1024 * 1024, doubling=True)
@@ -34,6 +34,7 @@ CACHING = Choice(words=("on", "off"), optional=True)
         (SEQUENCES, "default", None),
         (WORDS, "on", "on"),
         (CACHING, "default", None),
+        (BY_ID["kv_cache_dtype"].kind, "fp8", "fp8_e4m3"),
         (Share(), "0.92", 0.92),
         (Share(), "1", 1.0),
         (Share(), "default", None),
