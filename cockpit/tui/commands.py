@@ -39,7 +39,7 @@ COMMANDS: tuple[Command, ...] = (
         "s",
         "sort",
         "sort",
-        "Sort by name, by what fits and its quality, by size, by context.",
+        "Sort by name, fit and quality, size, or context.",
     ),
     Command("catalog.new", "catalog", "n", "new", "new", "Write a slug for a checkpoint folder or repository."),
     Command("catalog.edit", "catalog", "e", "edit", "edit", "Open the slug's file in $EDITOR."),

@@ -122,7 +122,9 @@ def chat() -> None:
         time.sleep(0.02)
 
 
-def die(code: int) -> None:
+def die(code: int, quietly: bool) -> None:
+    if quietly:
+        os._exit(code)
     log("Starting to load model /models/fake...", "Worker")
     sys.stderr.write(f"(Worker pid={os.getpid()}) ValueError: No available memory for the cache blocks.\n")
     sys.stderr.write(f"(APIServer pid={os.getpid()}) RuntimeError: Engine core initialization failed.\n")
@@ -147,6 +149,7 @@ def main() -> None:
     parser.add_argument("--boot-seconds", type=float, default=0.3)
     parser.add_argument("--die-at", type=float, help="seconds after the start at which the process ends")
     parser.add_argument("--exit-code", type=int, default=1)
+    parser.add_argument("--die-quietly", action="store_true", help="without a last word in the log")
     parser.add_argument("--ignore-sigterm", action="store_true", help="swallow SIGTERM and SIGINT")
     parser.add_argument("--swallow-sigterm-while-loading", action="store_true", help="as vLLM does")
     parser.add_argument("--flood-lines", type=int, default=0)
@@ -179,7 +182,7 @@ def main() -> None:
     if args.hang_after is not None:
         Handler.hangs_at = time.monotonic() + args.hang_after
     if args.die_at is not None:
-        threading.Timer(args.die_at, die, (args.exit_code,)).start()
+        threading.Timer(args.die_at, die, (args.exit_code, args.die_quietly)).start()
     for number in range(args.flood_lines):
         sys.stdout.write(f"(EngineCore pid={os.getpid()}) DEBUG 11-29 20:00:00 [flood.py:1] line {number} of it\n")
     time.sleep(args.boot_seconds)

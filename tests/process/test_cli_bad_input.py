@@ -61,10 +61,10 @@ def shell(line: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_listing_slugs_loads_no_screen_no_client_and_no_driver() -> None:
+def test_listing_slugs_loads_no_screen_and_no_client() -> None:
     watch = (
         "import sys; from cockpit.cli.main import main; code = main(['slugs', '--json']); "
-        "heavy = {'textual', 'rich', 'httpx', 'pynvml', 'prometheus_client'}; "
+        "heavy = {'textual', 'rich', 'httpx', 'prometheus_client'}; "
         "print(*sorted(heavy & set(sys.modules)), file=sys.stderr); sys.exit(code)"
     )
     done = subprocess.run([sys.executable, "-c", watch], capture_output=True, text=True, timeout=60, check=False)
@@ -133,7 +133,7 @@ def test_closed_streams_do_no_harm() -> None:
 
 
 def test_an_ascii_terminal_gets_question_marks() -> None:
-    listed = cockpit("slugs", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    listed = cockpit("best", "qwen", "27b", "--rig", "2x3090", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert listed.returncode == 0
     assert "vllm/dual" in listed.stdout
     assert "?" in listed.stdout

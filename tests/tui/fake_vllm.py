@@ -81,7 +81,7 @@ def main() -> None:
     if "FAKE_LOG" in os.environ:
         sys.stdout.buffer.write(Path(os.environ["FAKE_LOG"]).read_bytes())
         sys.stdout.flush()
-    length = int(words[words.index("--max-model-len") + 1])
+    length = int(words[words.index("--max-model-len") + 1]) if "--max-model-len" in words else 2048
     if length > int(os.environ.get("FAKE_FITS", length)):
         die_for_want_of_memory(length, os.environ["FAKE_FITS"])
     port = words[words.index("--port") + 1]

@@ -238,7 +238,7 @@ async def test_a_hostile_exception_of_a_dead_server_is_text(session: Session, tm
         max_model_len: 2048
         weights: {{format: bf16, path: {tiny_model()}}}
         flags: {{load-format: dummy}}
-        env: {{FAKE_LOG: "{log}", FAKE_VLLM: "--boot-seconds 30 --die-at 0.1"}}
+        env: {{FAKE_LOG: "{log}", FAKE_VLLM: "--boot-seconds 30 --die-at 0.1 --die-quietly"}}
         """,
     )
     async with opened(session, SMALLEST) as pilot:
