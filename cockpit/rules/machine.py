@@ -14,6 +14,7 @@ _AMPERE = (8, 0)
 _CONSUMER_BLACKWELL, _TOOLKIT = (12, 0), (12, 9)
 _CACHE_BYTES = 2 * GIB
 """Compiled graphs and kernels of one model."""
+_CPU_POOL = "VLLM_CPU_KVCACHE_SPACE"
 _CONSUMER = ("GeForce", "RTX", "TITAN")
 
 
@@ -99,6 +100,24 @@ def peer_to_peer(ctx: Context) -> Iterator[Finding]:
         yield _finding("p2p-on", "warn", "environment", f"{message}: the boot may hang", fix)
 
 
+def cpu_pool(ctx: Context) -> Iterator[Finding]:
+    """The CPU build reads the size of its pool with ``int`` (vllm/envs.py): 0.5 ends it after half a minute."""
+    given = ctx.slug.env.get(_CPU_POOL)
+    if ctx.slug.platform != "cpu" or given is None:
+        return
+    try:
+        int(given)
+    except ValueError:
+        yield Finding(
+            rule="cpu-pool-size",
+            severity="block",
+            subject="environment",
+            message=f"{_CPU_POOL}={given[:40]} is no whole number of GiB, and vLLM ends over it",
+            fix=f'Write {_CPU_POOL}: "1" or more in the slug\'s env.',
+            level="usage",
+        )
+
+
 def caches(ctx: Context) -> Iterator[Finding]:
     """Compiled kernels and graphs are kept on disk."""
     rooms = {} if ctx.host is None or ctx.rig.described else ctx.host.cache_rooms
@@ -134,5 +153,5 @@ def memory(ctx: Context) -> Iterator[Finding]:
         yield _finding("host-memory", "warn", "host", message, fix)
 
 
-RULES = (gpu_generation, cuda_mismatch, bfloat16, toolkit, peer_to_peer, caches, memory)
+RULES = (gpu_generation, cuda_mismatch, bfloat16, toolkit, peer_to_peer, cpu_pool, caches, memory)
 """In the order in which their findings are shown."""

@@ -132,6 +132,14 @@ KINDS = {
         "host-memory",
         "block",
     ),
+    "cpu-pool-of-half-a-gib": Kind(
+        {
+            "slug": {"platform": "cpu", "env": {"VLLM_CPU_KVCACHE_SPACE": "0.5"}},
+            "engine": changed(ENGINE, platform="cpu"),
+        },
+        "cpu-pool-size",
+        "block",
+    ),
     "wsl-expandable-segments": Kind(
         {"rig": WSL, "host": changed(HOST, expandable_segments=True)}, "wsl-segments", "block"
     ),
