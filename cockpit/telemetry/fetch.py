@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
+import ssl
 import time
+from base64 import b64encode
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
+from typing import Self
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 import msgspec
 
@@ -13,15 +16,13 @@ from cockpit.errors import CockpitError
 from cockpit.telemetry.scrape import Scrape
 from cockpit.telemetry.vllm import parse_scrape
 
-if TYPE_CHECKING:
-    import httpx
-
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Eighty times a real answer; a body that passes it is not read on."""
 STEP_TIMEOUT_SECONDS = 1.0
 """Longest wait for a connection and for each piece of the answer."""
 WHOLE_TIMEOUT_SECONDS = 2.0
 """Longest wait for the whole body, so that one that drips cannot hold a tick."""
+_PIECE_BYTES = 1 << 16
 
 
 class FetchProblem(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,47 +51,106 @@ def metrics_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, f"{path}/metrics", "", ""))
 
 
-def open_client(url: str, api_key: str | None = None) -> httpx.Client:
-    """A client that ignores proxy variables, follows no redirect and asks for plain text.
+class MetricsClient:
+    """One kept connection to one server; no proxy is asked, no redirect followed, plain text asked for.
 
-    Raises CockpitError when the key cannot be sent in a header.
+    Made of http.client: loading httpx takes as much memory as all the figures of a day. Raises CockpitError when
+    the key cannot be sent in a header.
     """
-    import httpx
 
-    headers = {"Accept": "text/plain; version=0.0.4", "Accept-Encoding": "identity"}
-    if api_key is not None:
-        if not (api_key.isascii() and api_key.isprintable()):
+    def __init__(self, url: str, api_key: str | None = None) -> None:
+        if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
             raise CockpitError(
                 "The API key cannot be sent",
                 "it holds characters that no header may hold",
                 "Check it for line ends.",
             )
-        headers["Authorization"] = f"Bearer {api_key}"
-    # Reading the host's certificates costs time and memory, which plain HTTP has no use for.
-    verify = url.startswith("https")
-    return httpx.Client(headers=headers, timeout=STEP_TIMEOUT_SECONDS, trust_env=False, verify=verify)
+        self._parts = urlsplit(url)
+        self._headers = {"Accept": "text/plain; version=0.0.4", "Accept-Encoding": "identity"}
+        if self._parts.username is not None:
+            self._headers["Authorization"] = _basic(self._parts)
+        elif api_key is not None:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._connection: http.client.HTTPConnection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def body(self) -> bytes:
+        """One GET. Raises _UnusableAnswerError, OSError and HTTPException; then the connection is closed."""
+        try:
+            # Until the answer is closed too, its socket is not.
+            with self._answer() as response:
+                return _body(response)
+        except BaseException:
+            self.close()
+            raise
+
+    def _answer(self) -> http.client.HTTPResponse:
+        """The beginning of the answer; a kept connection that its server has closed meanwhile is opened again."""
+        kept, self._connection = self._connection, None
+        if kept is not None:
+            try:
+                return self._ask(kept)
+            except (ConnectionError, http.client.BadStatusLine):
+                kept.close()
+        return self._ask(_connect(self._parts))
+
+    def _ask(self, connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
+        self._connection = connection
+        path = quote(self._parts.path, safe="/%:@!$&'()*+,;=~")
+        connection.request("GET", path, headers=self._headers)
+        return connection.getresponse()
 
 
-def fetch(
-    client: httpx.Client, url: str, now: float, clock: Callable[[], float] = time.monotonic
-) -> Scrape | FetchProblem:
-    """Read ``url`` once. ``now`` is Unix time, ``clock`` gives monotonic seconds; nothing a server does raises."""
-    import httpx
+def open_client(url: str, api_key: str | None = None) -> MetricsClient:
+    """A client for a /metrics address. Raises CockpitError when the key cannot be sent in a header."""
+    return MetricsClient(url, api_key)
 
+
+def _basic(parts: SplitResult) -> str:
+    """The user and password of a URL as a header."""
+    words = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return f"Basic {b64encode(words.encode()).decode()}"
+
+
+def _connect(parts: SplitResult) -> http.client.HTTPConnection:
+    """An open connection; raises _UnusableAnswerError."""
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=STEP_TIMEOUT_SECONDS)
     try:
-        with client.stream("GET", url) as response:
-            body = _body(response)
-            arrived = clock()
+        connection.connect()
+    except TimeoutError:
+        raise
+    except ssl.SSLError as error:
+        raise _UnusableAnswerError("its certificate is not valid here, or it does not speak TLS") from error
+    except (OSError, UnicodeError) as error:
+        raise _UnusableAnswerError("the connection was refused or the host is not reachable") from error
+    return connection
+
+
+def fetch(client: MetricsClient, now: float, clock: Callable[[], float] = time.monotonic) -> Scrape | FetchProblem:
+    """Read once. ``now`` is Unix time, ``clock`` gives monotonic seconds; nothing a server does raises."""
+    try:
+        body = client.body()
+        arrived = clock()
     except _UnusableAnswerError as error:
         return FetchProblem(at=now, reason=error.reason, asks_for_key=error.asks_for_key)
-    except httpx.TimeoutException:
+    except TimeoutError:
         return FetchProblem(at=now, reason=f"no answer within {STEP_TIMEOUT_SECONDS:g} s")
-    except httpx.ConnectError:
-        return FetchProblem(at=now, reason="the connection was refused or the host is not reachable")
-    except (httpx.HTTPError, httpx.StreamError):
-        return FetchProblem(at=now, reason="the answer broke off or was not HTTP")
-    except httpx.InvalidURL:
+    except http.client.InvalidURL:
         return FetchProblem(at=now, reason="the URL cannot be used")
+    except (OSError, http.client.HTTPException, ValueError):
+        return FetchProblem(at=now, reason="the answer broke off or was not HTTP")
     return parse_scrape(body.decode("utf-8", errors="replace"), at=now, clock=arrived)
 
 
@@ -103,25 +163,25 @@ class _UnusableAnswerError(Exception):
         self.asks_for_key = asks_for_key
 
 
-def _body(response: httpx.Response) -> bytes:
+def _body(response: http.client.HTTPResponse) -> bytes:
     """The whole body, bounded in bytes and in time; raises _UnusableAnswerError."""
-    if response.status_code in {401, 403}:
-        raise _UnusableAnswerError(
-            f"the server asks for another key (HTTP {response.status_code})", asks_for_key=True
-        )
-    if response.status_code != 200:
-        raise _UnusableAnswerError(f"the server answered HTTP {response.status_code}")
+    if response.status in {401, 403}:
+        raise _UnusableAnswerError(f"the server asks for another key (HTTP {response.status})", asks_for_key=True)
+    if response.status != 200:
+        raise _UnusableAnswerError(f"the server answered HTTP {response.status}")
     if response.headers.get("content-encoding", "identity") != "identity":
         # Plain text was asked for; unpacking what comes instead could pass any bound.
         raise _UnusableAnswerError("the answer is compressed, which was not asked for")
     deadline = time.monotonic() + WHOLE_TIMEOUT_SECONDS
     body = bytearray()
-    for piece in response.iter_raw():
+    while piece := response.read1(_PIECE_BYTES):
         body += piece
         if len(body) > MAX_BODY_BYTES:
             raise _UnusableAnswerError(f"the answer passed {MAX_BODY_BYTES // 1024**2} MiB")
         if time.monotonic() > deadline:
             raise _UnusableAnswerError(f"the answer took more than {WHOLE_TIMEOUT_SECONDS:g} s")
+    if response.length:
+        raise http.client.IncompleteRead(b"", response.length)
     if body and not body.endswith(b"\n"):
         # The format ends each line; a cut figure would read as a counter that went backwards.
         raise _UnusableAnswerError("the answer was cut short")

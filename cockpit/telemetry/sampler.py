@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from cockpit.errors import FailedError
-from cockpit.telemetry.fetch import FetchProblem, fetch, metrics_url, open_client
+from cockpit.telemetry.fetch import FetchProblem, MetricsClient, fetch, metrics_url, open_client
 from cockpit.telemetry.figures import figures
 from cockpit.telemetry.frame import Frame, Int8, State
 from cockpit.telemetry.gpu import GpuReader
@@ -21,9 +21,6 @@ from cockpit.telemetry.pool import LogPool
 from cockpit.telemetry.rates import Window, extend
 from cockpit.telemetry.scrape import Scrape
 from cockpit.telemetry.sources import sources_of
-
-if TYPE_CHECKING:
-    import httpx
 
 STALE_SECONDS = 10.0
 """How long the last figures are kept, marked as stale, when /metrics stops answering."""
@@ -70,7 +67,7 @@ class Sampler:
         self._gpus = GpuPoller(gpu_reader or GpuReader(gpu_indices), clock) if read_gpus else None
         self._host = HostReader(clock) if read_host else None
         self._clock = clock
-        self._client: httpx.Client | None = None
+        self._client: MetricsClient | None = None
         self._window = Window()
         self._answered_at: float | None = None
         self._problem: str | None = None
@@ -150,11 +147,11 @@ class Sampler:
         """Ask without the key, as vLLM leaves /metrics open; one that asks for it (a proxy, say) gets it."""
         if self._client is None:
             self._client = open_client(self._url)
-        answer = fetch(self._client, self._url, now, self._clock)
+        answer = fetch(self._client, now, self._clock)
         if isinstance(answer, FetchProblem) and answer.asks_for_key and self._api_key and not self._key_is_sent:
             self._client.close()
             self._client, self._key_is_sent = open_client(self._url, self._api_key), True
-            return fetch(self._client, self._url, now, self._clock)
+            return fetch(self._client, now, self._clock)
         return answer
 
     def _figures(self, age: float | None) -> Figures:

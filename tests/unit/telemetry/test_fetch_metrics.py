@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
+from base64 import b64encode
+from contextlib import contextmanager
 
 import pytest
 
@@ -12,8 +16,8 @@ from cockpit.telemetry.scrape import Scrape
 
 
 def get(server, api_key=None):
-    with open_client("http:", api_key) as client:
-        return fetch(client, metrics_url(server.url), now=123.0)
+    with open_client(metrics_url(server.url), api_key) as client:
+        return fetch(client, now=123.0)
 
 
 @pytest.mark.parametrize(
@@ -99,3 +103,77 @@ def test_a_server_that_is_gone_is_a_refused_connection(truth):
     answer = get(server)
     assert isinstance(answer, FetchProblem)
     assert "refused" in answer.reason
+
+
+@contextmanager
+def raw_server(*answers: bytes):
+    """One answer a connection, then it is closed; gives the URL's port and what was asked."""
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for answer in answers:
+                connection, _ = listener.accept()
+                with connection:
+                    asked.append(connection.recv(65536))
+                    connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1], asked
+        thread.join(5)
+
+
+TEXT = b"vllm:num_requests_running 2.0\n"
+PAGE = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(TEXT), TEXT)
+
+
+def test_a_kept_connection_that_the_server_closed_is_opened_again():
+    with raw_server(PAGE, PAGE) as (port, asked), open_client(f"http://127.0.0.1:{port}/metrics") as client:
+        first = fetch(client, now=1.0)
+        time.sleep(0.05)
+        assert isinstance(first, Scrape) and isinstance(fetch(client, now=2.0), Scrape)
+    assert len(asked) == 2
+
+
+def test_the_user_and_password_of_a_url_are_sent_and_its_path_is_quoted():
+    with raw_server(PAGE) as (port, asked):
+        url = metrics_url(f"http://me:p%40ss@127.0.0.1:{port}/für mich")
+        assert isinstance(fetch(open_client(url), now=1.0), Scrape)
+    assert b"Authorization: Basic " + b64encode(b"me:p@ss") in asked[0]
+    assert asked[0].startswith(b"GET /f%C3%BCr%20mich/metrics HTTP/1.1")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"SSH-2.0-OpenSSH\r\n", "was not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nvllm:a 1\n", "broke off"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nvllm:a 1\n\r\n", "broke off"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nno number\r\n", "was not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", "compressed"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere/\r\nContent-Length: 0\r\n\r\n", "HTTP 302"),
+        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n", "was not HTTP"),
+        (b"", "broke off"),
+    ],
+)
+def test_what_is_no_good_answer_is_a_problem(answer, words):
+    with raw_server(answer) as (port, _), open_client(f"http://127.0.0.1:{port}/metrics") as client:
+        got = fetch(client, now=1.0)
+    assert isinstance(got, FetchProblem)
+    assert words in got.reason
+
+
+def test_chunks_are_put_together():
+    pieces = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (TEXT[:7], TEXT[7:]))
+    answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%s0\r\n\r\n" % pieces
+    with raw_server(answer) as (port, _), open_client(f"http://127.0.0.1:{port}/metrics") as client:
+        got = fetch(client, now=1.0)
+    assert isinstance(got, Scrape)
+
+
+def test_a_server_without_tls_is_said_to_have_none():
+    with raw_server(b"HTTP/1.1 400 Bad Request\r\n\r\n") as (port, _):
+        got = fetch(open_client(f"https://127.0.0.1:{port}/metrics"), now=1.0)
+    assert isinstance(got, FetchProblem)
+    assert "TLS" in got.reason
