@@ -59,6 +59,19 @@ _CLASS_DEFAULTS: dict[str, dict[str, Any]] = {
     "qwen2": {"attention_bias": True},
 }
 """Keys that published configs of a family leave out, with the value of its configuration class in transformers."""
+_QWEN_WINDOWS = {"use_sliding_window": False, "max_window_layers": 28}
+_LEFT_OUT: dict[str, dict[str, Any]] = {
+    "cohere2": {"sliding_window": 4096},
+    "exaone4": {"sliding_window": 4096},
+    "gemma2": {"sliding_window": 4096},
+    "gpt_oss": {"sliding_window": 128},
+    "mimo": _QWEN_WINDOWS,
+    "mistral": {"sliding_window": 4096},
+    "olmo3": {"sliding_window": 4096},
+    **dict.fromkeys(("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_moe"), _QWEN_WINDOWS),
+    "smollm3": {"use_sliding_window": False},
+}
+"""Likewise by whole model type, for keys that are not there; null there means that there is no window."""
 _TIED_FAMILIES = ("gemma", "cohere", "command")
 """Families whose class ties lm_head to the embeddings when the config does not say."""
 _GATED_FAMILIES = ("qwen3_next", "qwen3_5")
@@ -88,7 +101,9 @@ def _architecture(keys: Keys) -> str:
 def _with_defaults(keys: Keys, model_type: str) -> Keys:
     supplied = next((d for family, d in _CLASS_DEFAULTS.items() if model_type.startswith(family)), {})
     said = {key: value for key, value in keys.data.items() if value is not None}
-    return Keys({**supplied, **said}, keys.origin, keys.path)
+    left_out = _LEFT_OUT.get(model_type.removesuffix("_text"), {})
+    missing = {key: value for key, value in left_out.items() if key not in keys.data}
+    return Keys({**supplied, **missing, **said}, keys.origin, keys.path)
 
 
 def _dtype(keys: Keys, text: Keys) -> str:

@@ -17,7 +17,16 @@ _LETTERS = {"M": "mamba", "*": FULL, "-": "ffn", "E": "ffn", "L": SLIDING, "G": 
 """Nemotron-H writes M, *, - and E; EXAONE writes L and G."""
 _INTERVALS = {"qwen3_next": 4, "qwen3_5": 4}
 """full_attention_interval of families whose class supplies it."""
-_PATTERNS = {"gemma2": 2, "gemma3n": 5, "gemma3": 6, "gemma4": 6}
+_PATTERNS = {
+    "gemma2": 2,
+    "gemma3n": 5,
+    "gemma3": 6,
+    "gemma4": 6,
+    "gpt_oss": 2,
+    "cohere2": 4,
+    "olmo3": 4,
+    "exaone4": 4,
+}
 """sliding_window_pattern, likewise."""
 
 

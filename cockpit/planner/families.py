@@ -18,6 +18,8 @@ qwen3_vl_moe seed_oss smollm3 stablelm starcoder2
 _GATED_DELTA = frozenset({"qwen3_next", "qwen3_5", "qwen3_5_moe"})
 _SHARING = frozenset({"gemma3n", "gemma4"})
 """Their last layers may use the keys and values of earlier ones, and Gemma 4 has heads of two sizes."""
+_WINDOWS_AS_ONE = frozenset({"mimo", "qwen2", "qwen2_vl", "qwen2_5_vl", "qwen3"})
+"""``Sliding window for some but all layers is not supported`` (Qwen2Model of models/qwen2.py)."""
 _COVERED = frozenset(_PLAIN.split()) | _GATED_DELTA | _SHARING
 _DIFFERENT = {
     "deepseek": "latent attention",
@@ -89,8 +91,16 @@ def _refusal(checkpoint: Checkpoint) -> KvUnknown | None:
         return _unknown(checkpoint, "layers that share keys and values" if not two_sizes else "heads of two sizes")
     if not any(_with_kv(checkpoint, kind) for kind in (FULL, SLIDING)):
         return _unknown(checkpoint, "no attention layers")
-    if SLIDING in kinds and checkpoint.sliding_window is None:
+    return _window_refusal(checkpoint, family) if SLIDING in kinds else None
+
+
+def _window_refusal(checkpoint: Checkpoint, family: str) -> KvUnknown | None:
+    if checkpoint.sliding_window is None:
         return KvUnknown(reason="the config has sliding-window layers and does not say how wide their window is")
+    if family in _WINDOWS_AS_ONE and FULL in checkpoint.layers:
+        return KvUnknown(reason=f"vLLM does not serve {family} models with windows in some layers only")
+    if family in ("qwen2_moe", "qwen3_moe"):
+        return _unknown(checkpoint, "windows beside experts")
     return None
 
 
@@ -121,6 +131,7 @@ def kv_model(checkpoint: Checkpoint) -> KvModel | KvUnknown:
         ),
         kv_cache_dtype=checkpoint.quantization.kv_cache_dtype,
         whole_items=_family(checkpoint) == "gemma4",
+        inclusive_window=_family(checkpoint) == "cohere2",
         gated_delta=_gated_delta(checkpoint),
         gated_delta_layers=checkpoint.layers.get(LINEAR, 0),
         mtp_layers=checkpoint.mtp_layers,

@@ -81,6 +81,13 @@ def _with_draft(model: KvModel, settings: KvSettings) -> tuple[AttentionLayers, 
     return tuple(found)
 
 
+def _with_longer_windows(model: KvModel) -> KvModel:
+    longer = tuple(
+        one if one.window is None else msgspec.structs.replace(one, window=one.window + 1) for one in model.attention
+    )
+    return msgspec.structs.replace(model, attention=longer)
+
+
 def _block_tokens(shape: _Shape, state_bytes: int | None) -> int:
     """Tokens in a block: the platform's, or as many as make its page hold one GDN state."""
     if state_bytes is None:
@@ -137,6 +144,8 @@ def kv_layout(model: KvModel, settings: KvSettings) -> KvLayout | KvUnknown:
     problem = problem_of(model, settings, release)
     if problem is not None or release is None:
         return KvUnknown(reason=problem or "")
+    if model.inclusive_window and has("inclusive-window", release):
+        model = _with_longer_windows(model)
     attention = _with_draft(model, settings)
     if isinstance(attention, KvUnknown):
         return attention

@@ -76,6 +76,8 @@ def problem_of(model: KvModel, settings: KvSettings, release: Release | None) ->
         return f"vLLM {release[0]}.{release[1]} is older than {OLDEST[0]}.{OLDEST[1]}, from which on it is known here"
     if not model.attention:
         return "the model has no attention layers"
+    if model.inclusive_window and release == (0, 29):
+        return "whether vLLM 0.29 counts a token into its own window in this family is not known here"
     return (
         _heads_problem(model, settings)
         or _step_problem(model, settings, release)

@@ -43,6 +43,8 @@ class KvModel(Frozen, frozen=True, kw_only=True):
     """The KV cache that the checkpoint asks for, which one of type ``auto`` has."""
     whole_items: bool = False
     """A step holds an image or a video whole, so that vLLM's own number of tokens in a step may be raised."""
+    inclusive_window: bool = False
+    """The window leaves out the token itself, which newer vLLMs count in."""
     element_bytes: int = 2
     """Of the model's own number type, which a KV cache of type ``auto`` and the convolution states have."""
 

@@ -30,6 +30,8 @@ SINCE: dict[str, Release] = {
     "padded-pages": (0, 29),
     # The CPU's kernels take multiples of 32 tokens instead of 16 (v1/attention/backends/cpu_attn.py).
     "cpu-kernel-32": (0, 29),
+    # Cohere's windows are one token longer (models/commandr.py); 0.29 was not read.
+    "inclusive-window": (0, 30),
     # Windowed layers begin with blocks as long as the others' (get_kv_cache_spec of layers/attention/attention.py).
     "window-block": (0, 30),
     # Rotary tables of Qwen3-VL and later are as long as the context unless videos are pruned (models/qwen3_vl.py).

@@ -234,3 +234,96 @@ def test_a_version_is_read_by_its_first_two_numbers(text: str | None, release: t
 
 def test_the_fixture_configs_are_really_what_the_tests_say() -> None:
     assert config("bf16-hybrid")["architectures"] == ["Qwen3_5ForConditionalGeneration"]
+
+
+_LLAMA = {
+    "hidden_size": 2048,
+    "intermediate_size": 4096,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 4,
+    "vocab_size": 32000,
+    "max_position_embeddings": 32768,
+}
+Shapes = list[tuple[int, int, int, int | None]]
+
+
+def _shapes(tmp_path: Path, architecture: str, model_type: str, **changes: Any) -> Shapes | str:
+    """Layers, KV heads, head size and window of each kind, or the reason for none."""
+    told = {**_LLAMA, "architectures": [architecture], "model_type": model_type, **changes}
+    (tmp_path / "config.json").write_text(
+        json.dumps({key: value for key, value in told.items() if value != "absent"})
+    )
+    model = kv_model(inspect(str(tmp_path)))
+    if isinstance(model, KvUnknown):
+        return model.reason
+    return [(one.layers, one.kv_heads, one.head_dim, one.window) for one in model.attention]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "model_type", "changes", "expected"),
+    [
+        ("LlamaForCausalLM", "llama", {"num_key_value_heads": None}, [(12, 16, 128, None)]),
+        ("LlamaForCausalLM", "llama", {"head_dim": None}, [(12, 4, 128, None)]),
+        ("LlamaForCausalLM", "llama", {"sliding_window": 4096}, [(12, 4, 128, 4096)]),
+        (
+            "LlamaForCausalLM",
+            "llama",
+            {"layer_types": ["sliding_attention", "full_attention"] * 6, "sliding_window": 1024},
+            [(6, 4, 128, 1024), (6, 4, 128, None)],
+        ),
+        ("MistralForCausalLM", "mistral", {"sliding_window": None}, [(12, 4, 128, None)]),
+        ("MistralForCausalLM", "mistral", {}, [(12, 4, 128, 4096)]),
+        ("Qwen2ForCausalLM", "qwen2", {"sliding_window": 4096}, [(12, 4, 128, None)]),
+        ("Qwen2ForCausalLM", "qwen2", {"sliding_window": 4096, "use_sliding_window": False}, [(12, 4, 128, None)]),
+        ("Qwen2ForCausalLM", "qwen2", {"sliding_window": 4096, "use_sliding_window": True}, [(12, 4, 128, None)]),
+        (
+            "Qwen2ForCausalLM",
+            "qwen2",
+            {"sliding_window": 4096, "use_sliding_window": True, "max_window_layers": 0},
+            [(12, 4, 128, 4096)],
+        ),
+        (
+            "Qwen3ForCausalLM",
+            "qwen3",
+            {"sliding_window": 4096, "use_sliding_window": True, "max_window_layers": 6},
+            "vLLM does not serve qwen3 models with windows in some layers only",
+        ),
+        (
+            "Qwen3MoeForCausalLM",
+            "qwen3_moe",
+            {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "sliding_window": 4096},
+            [(12, 4, 128, None)],
+        ),
+        ("Starcoder2ForCausalLM", "starcoder2", {"sliding_window": 4096}, [(12, 4, 128, 4096)]),
+        ("Phi3ForCausalLM", "phi3", {"sliding_window": 2047}, [(12, 4, 128, 2047)]),
+        ("GptOssForCausalLM", "gpt_oss", {"head_dim": 64}, [(6, 4, 64, 128), (6, 4, 64, None)]),
+        ("Cohere2ForCausalLM", "cohere2", {}, [(9, 4, 128, 4096), (3, 4, 128, None)]),
+        ("Gemma2ForCausalLM", "gemma2", {"head_dim": 256}, [(6, 4, 256, 4096), (6, 4, 256, None)]),
+        ("Olmo3ForCausalLM", "olmo3", {"sliding_window": 512}, [(9, 4, 128, 512), (3, 4, 128, None)]),
+        ("Exaone4ForCausalLM", "exaone4", {"sliding_window_pattern": "LLLG"}, [(9, 4, 128, 4096), (3, 4, 128, None)]),
+    ],
+)
+def test_odd_configs_of_common_families_come_out_as_in_vllm(
+    tmp_path: Path, architecture: str, model_type: str, changes: dict[str, Any], expected: Shapes | str
+) -> None:
+    """Of each: the KV cache specs of vLLM 0.32's own model class (tests/live/test_specs_against_vllm.py)."""
+    assert _shapes(tmp_path, architecture, model_type, **changes) == expected
+
+
+def test_a_window_of_cohere_counts_the_token_itself_since_0_30(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(
+        json.dumps({**_LLAMA, "architectures": ["Cohere2ForCausalLM"], "model_type": "cohere2"})
+    )
+    model = kv_model(inspect(str(tmp_path)))
+    assert isinstance(model, KvModel)
+    held = {}
+    for version in ("0.28.0", "0.30.0"):
+        layout = kv_layout(
+            model, KvSettings(max_model_len=32768, engine_version=version, max_num_batched_tokens=2048)
+        )
+        assert isinstance(layout, KvLayout)
+        held[version] = [group.window_tokens for group in layout.groups if group.window_tokens is not None]
+    assert held["0.30.0"] == [tokens + 1 for tokens in held["0.28.0"]]
+    unread = kv_layout(model, KvSettings(max_model_len=32768, engine_version="0.29.1"))
+    assert "0.29" in _reason(unread)
