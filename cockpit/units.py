@@ -25,7 +25,7 @@ def rate(per_second: float | None) -> str:
 
 def percent(fraction: float | None, digits: int = 0) -> str:
     """A fraction of 1 as percent, e.g. ``37 %``."""
-    return UNKNOWN if fraction is None else f"{fraction * 100:.{digits}f} %"
+    return UNKNOWN if fraction is None else f"{fraction * 100:,.{digits}f} %"
 
 
 def seconds(value: float | None) -> str:

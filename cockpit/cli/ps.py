@@ -143,4 +143,4 @@ def _tell_troubles(rows: Sequence[dict[str, Any]]) -> None:
             tell(f"⚠ {name} does not answer on {row['url']}: it loads, hangs, or is gone.")
         if row["orphans"]:
             pids = ", ".join(map(str, row["orphans"]))
-            tell(f"⚠ Of {name} processes still run ({pids}) and hold its memory. `cockpit stop {name}` ends them.")
+            tell(f"⚠ Processes of {name} still run ({pids}) and hold its memory. `cockpit stop {name}` ends them.")

@@ -26,6 +26,7 @@ def test_what_is_not_known_is_a_dash(show: object) -> None:
         (units.rate(0), "0.0"),
         (units.percent(0.372), "37 %"),
         (units.percent(0.00123, 2), "0.12 %"),
+        (units.percent(1023), "102,300 %"),
         (units.seconds(0.0112), "11.2 ms"),
         (units.seconds(0.45), "0.45 s"),
         (units.seconds(12.3), "12 s"),
