@@ -75,6 +75,10 @@ START_STOP_QUIT = {"S": ("start", "restart"), "K": ("stop",), "q": ("quit_asking
 """Keys that start, stop or quit mean the same on every screen."""
 
 
+_AT_ONCE = ("card.", "catalog.filter")
+"""Commands that act before the next key is looked at: one of them opens a box that the next is typed into."""
+
+
 def bindings(screen: str) -> list[Binding]:
     """Textual bindings of one screen, or of EVERYWHERE; ids make them remappable."""
     return [
@@ -86,6 +90,7 @@ def bindings(screen: str) -> list[Binding]:
             id=command.id,
             key_display=key_text(command.key),
             tooltip=command.help,
+            priority=command.id.startswith(_AT_ONCE),
         )
         for command in COMMANDS
         if command.screen == screen
@@ -95,7 +100,9 @@ def bindings(screen: str) -> list[Binding]:
 def toggle_bindings() -> list[Binding]:
     """One small letter a toggle, on the serve card."""
     return [
-        Binding(toggle.key, f"press('{toggle.id}')", toggle.label, show=False, id=f"toggle.{toggle.id}")
+        Binding(
+            toggle.key, f"press('{toggle.id}')", toggle.label, show=False, priority=True, id=f"toggle.{toggle.id}"
+        )
         for toggle in TOGGLES
     ]
 

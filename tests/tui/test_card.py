@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from textual import events
 from textual.widgets import Input
 
 from cockpit.launch.plan import context_for, toggle_states
@@ -15,6 +16,7 @@ from cockpit.launch.toggles import TOGGLES, Toggle
 from cockpit.launch.values import Choice, Indices, Share, Text, Whole
 from cockpit.session import Session
 from cockpit.supervisor import store
+from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.screens.catalog import CatalogScreen
 from cockpit.tui.screens.instance import InstanceScreen
 
@@ -213,6 +215,28 @@ async def test_letters_typed_into_the_editor_are_not_commands(make_session: Make
         assert pilot.app.screen is card and card.chosen == {}
         assert editor(pilot).value.endswith("aSKqrci")
         assert store.load_all()[0] == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "chosen"),
+    [
+        (("l", "ctrl+u", "5", "1", "2", "enter"), {"max_model_len": 512}),
+        (("l", "ctrl+u", "4", "0", "9", "6", "enter", "s", "ctrl+u", "3", "enter"), {"max_model_len": 4096}),
+        (("l", "ctrl+u", "7", "escape", "e"), {"enforce_eager": "on"}),
+        (("e", "r", "l", "right", "backspace", "backspace", "7", "enter"), {"max_model_len": 26_217}),
+    ],
+)
+async def test_keys_that_come_all_at_once_keep_their_order(
+    make_session: MakeSession, keys: tuple[str, ...], chosen: dict[str, object]
+) -> None:
+    async with opened(make_session(rig_of(2))) as pilot:
+        card = await open_card(pilot, DENSE_W4)
+        for key in keys:
+            pilot.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await until(pilot, lambda: card.chosen.items() >= chosen.items())
+        await pilot.pause(0.2)
+        assert card.chosen.items() >= chosen.items()
+        assert isinstance(pilot.app.screen, CardScreen)
 
 
 async def test_numbers_may_have_separators_and_suffixes(make_session: MakeSession) -> None:

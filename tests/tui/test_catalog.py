@@ -8,11 +8,13 @@ import threading
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.widgets import Input
 
 from cockpit.session import Session
 from cockpit.tui.app import CockpitApp
 from cockpit.tui.screens.card import CardScreen
+from cockpit.tui.screens.catalog import CatalogScreen
 from cockpit.tui.widgets.menu_table import MenuTable
 
 from .conftest import MakeSession
@@ -55,6 +57,14 @@ async def test_the_filter_narrows_as_one_types_and_escape_restores(session: Sess
         await until(pilot, lambda: slugs_shown(pilot) == everything)
         await pilot.press("s")
         assert content_of_filter(pilot) == "", "after Escape keys are commands again"
+
+
+async def test_a_filter_that_comes_all_at_once_is_typed_and_no_command(session: Session) -> None:
+    async with opened(session) as pilot:
+        for key, letter in (("slash", "/"), *((letter, letter) for letter in "qs/n"), ("backspace", None)):
+            pilot.app.post_message(events.Key(key, letter))
+        await until(pilot, lambda: content_of_filter(pilot) == "qs/")
+        assert isinstance(pilot.app.screen, CatalogScreen)
 
 
 def placeholder(pilot: Cockpit) -> str:

@@ -26,12 +26,16 @@ from cockpit.tui.commands import bindings, toggle_bindings
 from cockpit.tui.forecast_rows import MOST_CHANGES, brief_rows, forecast_rows, suggestion, value_of
 from cockpit.tui.keymap import toggle_key
 from cockpit.tui.screens.base import CockpitScreen
+from cockpit.tui.widgets.edit_box import EditBox
 from cockpit.tui.widgets.panel import Panel
 from cockpit.tui.widgets.toggle_table import ToggleTable
 from cockpit.tui.workers import run_in_thread
 
 _WIDE_SIDE, _NARROW_SIDE = 46, 35
 """Cells of the forecast's column without the line at its left and a scrollbar; `card.tcss` has two more."""
+
+
+_KEYS_OF_THE_BOX = frozenset({"press", "start", "copy", "reset", "move", "step", "apply"})
 
 
 class CardScreen(CockpitScreen):
@@ -64,7 +68,7 @@ class CardScreen(CockpitScreen):
                 yield Panel("rig", wraps=True)
         yield Panel("effect")
         yield Panel("why", wraps=True)
-        yield Input(id="editor", compact=True)
+        yield EditBox(id="editor", compact=True)
         with VerticalScroll(id="lower", can_focus=False):
             yield Panel("findings", wraps=True)
             yield Panel("command-title")
@@ -246,12 +250,11 @@ class CardScreen(CockpitScreen):
         if 0 <= event.row < len(toggles):
             self.action_press(toggles[event.row].id)
 
-    def on_key(self, event: events.Key) -> None:
-        """Escape leaves the line being typed without leaving the card."""
-        if event.key == "escape" and self._edited is not None:
-            self._close_editor()
-            event.stop()
-            event.prevent_default()
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While a value is typed, its keys belong to the box."""
+        if self._edited is not None and action in _KEYS_OF_THE_BOX:
+            return False
+        return super().check_action(action, parameters)
 
     def action_page(self, by: int) -> None:
         """Scroll the forecast, the findings and the command."""

@@ -26,6 +26,7 @@ from cockpit.tui.catalog_rows import (
 from cockpit.tui.commands import bindings
 from cockpit.tui.content import Segment, row_content, rows_content
 from cockpit.tui.screens.base import CockpitScreen
+from cockpit.tui.widgets.edit_box import EditBox
 from cockpit.tui.widgets.menu_table import MenuTable
 from cockpit.tui.workers import run_in_thread
 
@@ -50,7 +51,7 @@ class CatalogScreen(CockpitScreen):
 
     def compose_body(self) -> ComposeResult:
         """Filter, table, detail."""
-        yield Input(placeholder="/ filter: words of name, model or weights · by name", id="filter", compact=True)
+        yield EditBox(placeholder="/ filter: words of name, model or weights · by name", id="filter", compact=True)
         yield MenuTable("slugs")
         yield Static("", id="detail-title", markup=False)
         with VerticalScroll(id="detail-scroll", can_focus=False):
@@ -176,6 +177,12 @@ class CatalogScreen(CockpitScreen):
         self._table.focus()
         event.stop()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """In the filter its own key is a letter."""
+        if action == "filter" and self.is_mounted and self.query_one("#filter", Input).has_focus:
+            return False
+        return super().check_action(action, parameters)
+
     def action_open(self) -> None:
         """The marked slug's card, or its instance when it is being served."""
         item = self.marked()
@@ -185,8 +192,8 @@ class CatalogScreen(CockpitScreen):
             self.cockpit.open_slug(item)
 
     def action_filter(self) -> None:
-        """Begin typing."""
-        self.query_one("#filter", Input).focus()
+        """Begin typing, with the very next key."""
+        self.set_focus(self.query_one("#filter", Input))
 
     def action_sort(self) -> None:
         """The next order."""
