@@ -81,11 +81,14 @@ def _with_draft(model: KvModel, settings: KvSettings) -> tuple[AttentionLayers, 
     return tuple(found)
 
 
-def _with_longer_windows(model: KvModel) -> KvModel:
-    longer = tuple(
+def windows_of(model: KvModel, engine_version: str | None) -> tuple[AttentionLayers, ...]:
+    """The attention layers with the windows that a vLLM version gives them; None is the newest one."""
+    release = release_of(engine_version)
+    if not model.inclusive_window or release is None or not has("inclusive-window", release):
+        return model.attention
+    return tuple(
         one if one.window is None else msgspec.structs.replace(one, window=one.window + 1) for one in model.attention
     )
-    return msgspec.structs.replace(model, attention=longer)
 
 
 def _block_tokens(shape: _Shape, state_bytes: int | None) -> int:
@@ -144,8 +147,7 @@ def kv_layout(model: KvModel, settings: KvSettings) -> KvLayout | KvUnknown:
     problem = problem_of(model, settings, release)
     if problem is not None or release is None:
         return KvUnknown(reason=problem or "")
-    if model.inclusive_window and has("inclusive-window", release):
-        model = _with_longer_windows(model)
+    model = msgspec.structs.replace(model, attention=windows_of(model, settings.engine_version))
     attention = _with_draft(model, settings)
     if isinstance(attention, KvUnknown):
         return attention
