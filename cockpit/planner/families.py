@@ -82,6 +82,8 @@ def _refusal(checkpoint: Checkpoint) -> KvUnknown | None:
     different = next((what for begin, what in _DIFFERENT.items() if family.startswith(begin)), None)
     if different is not None:
         return _unknown(checkpoint, different)
+    if not family:
+        return KvUnknown(reason="config.json has no model_type, which says how vLLM lays out the KV cache")
     if family not in _COVERED:
         return KvUnknown(reason=f"cockpit does not know how vLLM lays out the KV cache of {family} models")
     if LINEAR in kinds and (family not in _GATED_DELTA or checkpoint.linear_attention is None):

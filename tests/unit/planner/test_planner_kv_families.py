@@ -45,6 +45,12 @@ def test_a_hybrid_config_gives_the_published_shape() -> None:
     assert (model.gated_delta_layers, model.mtp_layers, model.element_bytes) == (48, 1, 2)
 
 
+def test_a_config_that_does_not_say_its_type_is_told_so(tmp_path: Path) -> None:
+    told = {name: value for name, value in config("bf16").items() if name != "model_type"}
+    (tmp_path / "config.json").write_text(json.dumps(told))
+    assert "has no model_type" in _reason(kv_model(inspect(str(tmp_path))))
+
+
 def test_a_windowed_config_keeps_its_kinds_apart() -> None:
     assert [(one.layers, one.window) for one in _model("gemma3").attention] == [(29, 1024), (5, None)]
     assert [(one.layers, one.window) for one in _model("gpt-oss-mxfp4").attention] == [(12, 128), (12, None)]
