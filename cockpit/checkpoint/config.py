@@ -12,6 +12,7 @@ from cockpit.checkpoint.scaling import read_scaling
 from cockpit.checkpoint.shape import Latent, Shape
 from cockpit.checkpoint.types import LinearAttention
 from cockpit.checkpoint.vision import has_vision, read_vision
+from cockpit.errors import CockpitError
 
 MAX_HIDDEN = 1 << 20
 MAX_HEADS = 1 << 16
@@ -74,6 +75,7 @@ _LEFT_OUT: dict[str, dict[str, Any]] = {
 """Likewise by whole model type, for keys that are not there; null there means that there is no window."""
 _TIED_FAMILIES = ("gemma", "cohere", "command")
 """Families whose class ties lm_head to the embeddings when the config does not say."""
+_ATTENTION_FREE = ("mamba", "falcon_mamba", "rwkv")
 _GATED_FAMILIES = ("qwen3_next", "qwen3_5")
 _DTYPES = {"half": "float16", "float": "float32", "fp16": "float16", "bf16": "bfloat16", "auto": "bfloat16"}
 
@@ -156,6 +158,15 @@ def _latent(text: Keys) -> Latent | None:
     )
 
 
+def _heads(text: Keys, model_type: str) -> int:
+    if not text.has(*_HEADS) and model_type.startswith(_ATTENTION_FREE):
+        raise CockpitError(
+            f"{text.origin}: {model_type} models have no attention, and cockpit reads models that have some",
+            fix="Serve it with vLLM itself.",
+        )
+    return text.required(_HEADS, 1, MAX_HEADS)
+
+
 def _head_dim(text: Keys, hidden: int, heads: int) -> int:
     head_dim = text.integer("head_dim", 1, MAX_HEADS)
     if head_dim is None and hidden < heads:
@@ -189,7 +200,7 @@ def read_shape(keys: Keys) -> Shape:
     text = _with_defaults(text, model_type)
     count = text.required(_LAYERS, 1, MAX_LAYERS)
     hidden = text.required(_HIDDEN, 1, MAX_HIDDEN)
-    heads = text.required(_HEADS, 1, MAX_HEADS)
+    heads = _heads(text, model_type)
     kinds = layer_kinds(text, count, model_type)
     experts = read_experts(text, count, architecture, model_type)
     bias = text.flag("attention_bias") or False

@@ -10,6 +10,11 @@ def _graph_fixes(seen: Evidence) -> list[Fix]:
     return [*less_utilization(seen), *no_graphs(seen)]
 
 
+_IOMMU = do(
+    "Look at `dmesg | grep -E 'IO_PAGE_FAULT|Xid'`; boot the kernel with iommu=pt.",
+    Fix(text="Or do without direct transfers between the GPUs.", env={"NCCL_P2P_DISABLE": "1"}),
+)
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="driver-too-old-container",
@@ -46,6 +51,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Reboot, or reload the nvidia modules."),
     ),
     Symptom(
+        id="amd-iommu",
+        patterns=(r"IO_PAGE_FAULT",),
+        versions="any",
+        explain=say("The IOMMU refused a transfer of the GPUs, which corrupts memory; other errors are collateral."),
+        fixes=_IOMMU,
+    ),
+    Symptom(
         id="gpu-lost",
         patterns=(
             r"Xid \([^)]*\): ?(?P<xid>\d+)",
@@ -69,7 +81,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="amd-iommu",
         patterns=(
-            r"IO_PAGE_FAULT",
             r"free\(\): invalid (?:next size|pointer|size)",
             r"malloc\(\): (?:invalid|corrupted|unaligned|mismatching)",
             r"double free or corruption",
@@ -82,10 +93,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "Memory was corrupted under load: on AMD boards with several GPUs usually the IOMMU; the "
             "message is collateral."
         ),
-        fixes=do(
-            "Look at `dmesg | grep -E 'IO_PAGE_FAULT|Xid'`; boot the kernel with iommu=pt.",
-            Fix(text="Or do without direct transfers between the GPUs.", env={"NCCL_P2P_DISABLE": "1"}),
-        ),
+        fixes=_IOMMU,
     ),
     Symptom(
         id="wsl-expandable-segments",
@@ -283,6 +291,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
             *no_graphs(seen),
             Fix(text="Or go back to the last vLLM version that booted this model."),
         ],
+    ),
+    Symptom(
+        id="cublas",
+        patterns=(r"CUBLAS_STATUS_NOT_INITIALIZED", r"CUDNN_STATUS_NOT_INITIALIZED"),
+        versions="any",
+        explain=say("A CUDA library could not start: most often the GPU had no memory left for it."),
+        fixes=lambda seen: [*less_utilization(seen), Fix(text="Make sure that nothing else uses the GPU.")],
     ),
     Symptom(
         id="cuda-error",

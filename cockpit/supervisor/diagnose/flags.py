@@ -191,6 +191,15 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Add --dtype half."),
     ),
     Symptom(
+        id="windows-in-some-layers",
+        patterns=(r"Sliding window for some but all layers is not supported",),
+        versions="0.4 to 0.33",
+        explain=say(
+            "The config has sliding windows in some layers only, which vLLM's class for the model cannot do."
+        ),
+        fixes=do("Set use_sliding_window to false in config.json, or by --hf-overrides: every layer then sees all."),
+    ),
+    Symptom(
         id="lora-rank",
         patterns=(r"LoRA rank (?P<rank>\d+) is greater than max_lora_rank (?P<most>\d+)",),
         versions="0.3 to 0.33",

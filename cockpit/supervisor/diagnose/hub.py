@@ -66,6 +66,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="hub-limited",
+        patterns=(r"429 Client Error", r"Too Many Requests for url"),
+        versions="any",
+        explain=say("The hub refuses more requests for a while."),
+        fixes=do("Wait some minutes and start again; set HF_TOKEN, with which the limits are wider."),
+    ),
+    Symptom(
         id="hub-offline",
         patterns=(
             r"outgoing traffic has been disabled",

@@ -44,6 +44,8 @@ _BUILD_TROUBLE = re.compile(r"error\b|fatal|not found|[Kk]illed|No such file|FAI
 _FRAME = re.compile(
     r'[\s|+]*File "(?P<path>[^"]{1,500})"(?:, line (?P<line>\d{1,9}))?(?:, in (?P<function>\S{1,200}))?'
 )
+_KERNEL = re.compile(r"NVRM: |AMD-Vi: |Out of memory: Killed process|oom-kill:")
+"""The kernel's own word: it comes before what processes make of it."""
 _NO_TROUBLE = re.compile(
     r", retrying \d+ of \d+$|Cannot use FA version|Unable to register cu\w+ factory|Error in cpuinfo"
 )
@@ -207,18 +209,20 @@ class IncidentFinder:
             stream.chain = self._next
         self._next += 1
         frames = list(stream.frames) if is_exception else []
+        kernel = not is_exception and _KERNEL.search(text) is not None
+        depth = COLLATERAL if _COLLATERAL.match(text) else depth_of(line.process)
         file, function, number = frames[-1] if frames else ("", "", None)
         incident = Incident(
             text=text.strip()[:_MAX_TEXT],
             process=line.process,
-            depth=COLLATERAL if _COLLATERAL.match(text) else depth_of(line.process),
+            depth=0 if kernel else depth,
             order=self._next,
             file=file,
             function=function,
             line=number,
             frames="\n".join(f"{name}:{inside}" for name, inside, _ in frames),
             chain=stream.chain,
-            announced=stream.announced,
+            announced=kernel or stream.announced,
             after_ready=self.ready,
             stage=stage,
         )

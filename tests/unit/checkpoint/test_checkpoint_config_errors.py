@@ -188,3 +188,11 @@ def test_one_bad_checkpoint_leaves_the_others_alone(tmp_path: Path) -> None:
 def test_the_shipped_configs_are_all_read() -> None:
     for folder in FIXTURES.iterdir():
         assert inspect(str(folder)).source == str(folder)
+
+
+def test_a_model_without_attention_is_refused_as_what_it_is(tmp_path: Path) -> None:
+    """Nothing of the config is wrong, so that nothing is to be corrected."""
+    told = {"architectures": ["Mamba2ForCausalLM"], "model_type": "mamba2", "hidden_size": 64, "num_hidden_layers": 2}
+    (tmp_path / "config.json").write_text(json.dumps({**told, "vocab_size": 512}), encoding="utf-8")
+    error = refused(tmp_path)
+    assert "no attention" in error.title and "Correct" not in (error.fix or "")
