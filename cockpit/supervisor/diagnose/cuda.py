@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import do, less_utilization, no_graphs, say
+from cockpit.supervisor.diagnose.words import NO_EXPANDABLE_SEGMENTS, do, less_utilization, no_graphs, say
 
 
 def _graph_fixes(seen: Evidence) -> list[Fix]:
@@ -106,15 +106,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         explain=say(
             "WSL2 refuses the memory calls that PyTorch's expandable segments make; it is not short of memory."
         ),
-        fixes=do(
-            Fix(
-                text="Turn expandable segments off.",
-                env={
-                    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False",
-                    "PYTORCH_ALLOC_CONF": "expandable_segments:False",
-                },
-            )
-        ),
+        fixes=do(NO_EXPANDABLE_SEGMENTS),
     ),
     Symptom(
         id="wsl-uva",

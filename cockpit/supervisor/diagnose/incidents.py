@@ -71,6 +71,7 @@ WRAPPER = re.compile(
 _COLLATERAL = re.compile(
     r"\s*(?:\w+\.)*(?:BrokenPipeError|EOFError|ConnectionResetError|CancelledError|KeyboardInterrupt|SystemExit)\b"
     r"|RuntimeError: cancelled$"
+    r"|\s*AttributeError: '\w*Executor' object has no attribute '(?:workers|io_thread_pool|rpc_broadcast_mq)'"
 )
 """What the death of one process raises in others."""
 

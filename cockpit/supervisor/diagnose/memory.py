@@ -6,6 +6,7 @@ import re
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import (
+    NO_EXPANDABLE_SEGMENTS,
     budget,
     do,
     fewer_sequences,
@@ -33,6 +34,7 @@ _OUT_OF_MEMORY = (
     r"CUBLAS_STATUS_ALLOC_FAILED",
     r"CUDNN_STATUS_ALLOC_FAILED",
     r"cudaErrorMemoryAllocation",
+    r"torch_call_dispatcher\(\s*\"aten::(?:new_)?empty\"",
 )
 _CAPTURE = r":(?:capture\w*|_capture\w*|_warmup_and_capture|capture_model)$"
 _PROFILE = r":(?:profile_run|_dummy(?:_sampler|_pooler)?_run|determine_(?:available_memory|num_available_blocks))$"
@@ -179,6 +181,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Start again once the GPU is quiet; start servers on one GPU one after another."),
     ),
     Symptom(
+        id="wsl-expandable-segments",
+        patterns=(r"CUDA driver error: out of memory", r"torch_call_dispatcher\(\s*\"aten::empty\""),
+        when=lambda seen: "wsl-pin-memory-warning" in seen.counts,
+        versions="0.20 to 0.33",
+        explain=say(
+            "WSL2 refused memory to PyTorch's expandable segments, which ask the driver; the GPU need not be full."
+        ),
+        fixes=joined(lambda _: [NO_EXPANDABLE_SEGMENTS], smaller_model),
+    ),
+    Symptom(
         id="reclaim-timing",
         patterns=_OUT_OF_MEMORY,
         when=_early,
@@ -207,6 +219,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"(?<![A-Za-z])MemoryError\b",
             r"\[Errno 12\] Cannot allocate memory",
+            r"unable to mmap \d+ bytes",
             r"DefaultCPUAllocator: (?:can't|not enough)",
             r"std::bad_alloc",
             r"ArrayMemoryError",

@@ -173,6 +173,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"(?P<method>[\w-]+)\."
             r" Supported dtypes: \[(?P<supported>[^\]]*)\]",
             r"is not supported for quantization\s+method",
+            r"marlin_gemm only supports bfloat16 and float16",
         ),
         versions="0.2 to 0.33",
         explain=say(

@@ -9,6 +9,13 @@ from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.types import Evidence, Explain, Fix, Fixes
 from cockpit.units import UNKNOWN
 
+NO_EXPANDABLE_SEGMENTS = Fix(
+    text="Turn expandable segments off.",
+    env={
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False",
+        "PYTORCH_ALLOC_CONF": "expandable_segments:False",
+    },
+)
 _PLACE = re.compile(r"\{(\w+)\}")
 HIGHEST_UTILIZATION = 0.95
 """Above it nothing is left for what vLLM does not count: advice to go higher helps nobody."""
