@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from cockpit.cli.options import session_of, verb
-from cockpit.cli.output import emit, say
+from cockpit.cli.output import emit, say, tell
 from cockpit.errors import CockpitError
 from cockpit.units import GIB, gib, tokens
 
 if TYPE_CHECKING:
+    from cockpit.catalog.load import Entry
     from cockpit.catalog.slug import Slug
     from cockpit.checkpoint.types import Checkpoint
     from cockpit.planner.types import KvForecast, KvLayout, KvSettings, KvUnknown
+    from cockpit.session import Session
 
 _MAX_TOKENS = 16 * 1024**2
 _MAX_GIB = 1 << 20
@@ -91,19 +93,42 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--capability", metavar="C", type=_capability, help="compute capability of the GPU, e.g. 8.6")
 
 
-def _source(arguments: argparse.Namespace) -> tuple[Checkpoint, Slug | None]:
+class _Source(NamedTuple):
+    """What CONFIG names."""
+
+    checkpoint: Checkpoint
+    slug: Slug | None = None
+    basis: Literal["files", "declared"] = "files"
+    """Whether the checkpoint was read, or is what the slug declares, as its files are not here."""
+
+
+def _source(name: str) -> _Source:
     """What CONFIG names: a path, else a slug, else a repository in the cache. Raises CockpitError for none."""
     from pathlib import Path
 
     from cockpit.checkpoint.inspect import inspect
 
-    name: str = arguments.config
     there = "\0" not in name and len(name) < 4096 and Path(name).expanduser().exists() if name else False
     if not there:
-        for entry in session_of(argparse.Namespace(rig=None)).catalog.entries:
+        session = session_of(argparse.Namespace(rig=None))
+        for entry in session.catalog.entries:
             if name in (entry.slug.name, *entry.slug.aliases):
-                return inspect(entry.model_source), entry.slug
-    return inspect(name), None
+                return _of_slug(session, entry)
+    return _Source(inspect(name))
+
+
+def _of_slug(session: Session, entry: Entry) -> _Source:
+    """A slug's checkpoint: its files where they are here, else what the slug declares, as for `plan`."""
+    from cockpit.checkpoint.inspect import inspect
+
+    answer = session.checkpoint_of(entry)
+    if answer.checkpoint is not None:
+        return _Source(answer.checkpoint, entry.slug)
+    declared = session.declared(entry) if answer.problem is None else None
+    if declared is None:
+        return _Source(inspect(entry.model_source), entry.slug)
+    tell(f"· the files of {entry.model_source} are not here: this is what {entry.slug.name} declares.")
+    return _Source(declared, entry.slug, "declared")
 
 
 def _flag(slug: Slug | None, name: str) -> int | None:
@@ -145,17 +170,17 @@ def run(arguments: argparse.Namespace) -> int:
     from cockpit.planner.layout import kv_layout
     from cockpit.planner.types import KvUnknown
 
-    checkpoint, slug = _source(arguments)
+    checkpoint, slug, basis = _source(arguments.config)
     settings = _settings(arguments, checkpoint, slug)
     available = int(arguments.available_gib * GIB)
     model = kv_model(checkpoint)
     layout = model if isinstance(model, KvUnknown) else kv_layout(model, settings)
     if isinstance(layout, KvUnknown):
-        return _unknown(arguments, layout)
+        return _unknown(arguments, layout, basis)
     forecast = forecast_layout(layout, settings.max_model_len, available)
     longest = largest_length(layout, available, max(settings.max_model_len, checkpoint.max_model_len or 0))
     if arguments.json:
-        emit({**kv_json(forecast, longest), "max_num_batched_tokens": layout.batched_tokens})
+        emit({**kv_json(forecast, longest), "max_num_batched_tokens": layout.batched_tokens, "checkpoint": basis})
         return 0
     _print(forecast, layout, settings, longest, available)
     return 0
@@ -172,10 +197,10 @@ def kv_json(forecast: KvForecast | KvUnknown, largest_max_model_len: int | None 
     return {**values, "largest_max_model_len": largest_max_model_len, "unknown": None}
 
 
-def _unknown(arguments: argparse.Namespace, unknown: KvUnknown) -> int:
+def _unknown(arguments: argparse.Namespace, unknown: KvUnknown, basis: str) -> int:
     """Say why there is no forecast; exit 1."""
     if arguments.json:
-        emit(kv_json(unknown))
+        emit({**kv_json(unknown), "checkpoint": basis})
     else:
         say(f"unknown       {unknown.reason}.")
     return 1

@@ -80,6 +80,24 @@ def test_a_slug_brings_its_settings_and_options_go_before_them(kv: Kv) -> None:
     assert value["block_size_tokens"] == 16
 
 
+def test_a_slug_whose_files_are_not_here_is_forecast_from_what_it_declares(kv: Kv, tmp_path: Path) -> None:
+    words = ["vllm/qwen38-27b-int6-mixed", "--available-gib", "8.96"]
+    code, out, err = kv(*words)
+    assert code == 0 and "tokens in 8.96 GiB a GPU" in out
+    assert err.count("\n") == 1 and "are not here" in err and "vllm/qwen38-27b-int6-mixed declares" in err
+    value = _json(kv(*words, "--json"))
+    assert value["capacity_tokens"] > 0 and value["checkpoint"] == "declared"
+    assert _json(kv("cpu/tiny-qwen3", "--available-gib", "1", "--json"))["checkpoint"] == "files"
+
+    slugs = tmp_path / "config" / "cockpit" / "slugs"
+    slugs.mkdir(parents=True)
+    (slugs / "bare.yaml").write_text(
+        "name: vllm/bare\nmodel: Bare\nweights: {repo: o/n, format: bf16}\nmax_model_len: 4096\n"
+    )
+    code, out, err = kv("vllm/bare", "--available-gib", "1")
+    assert (code, out) == (2, "") and "not in the Hugging Face cache" in err
+
+
 def test_a_cached_repository_is_found_by_name(kv: Kv, tmp_path: Path) -> None:
     snapshot = tmp_path / "cache" / "huggingface" / "hub" / "models--some--model" / "snapshots" / "abc"
     write_config(snapshot, config("llama"))
