@@ -25,6 +25,8 @@ MAX_BYTES = 256 * 1024**2
 """Of the text; a tape takes about a tenth of it, and a real hour about 20 MiB."""
 MAX_LINE_BYTES = 8 * 1024**2
 _HOME = "~"
+_FLUSH_OBSERVATIONS = 5
+"""So often what was written reaches the disk: all that a recorder that is killed can lose."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +46,8 @@ class Tape(msgspec.Struct, frozen=True, kw_only=True):
     header: Header
     observations: tuple[Observation, ...]
     """At least one; ``frame.at`` never goes back."""
+    is_cut: bool = False
+    """The file ends in the middle: what came after these observations is lost."""
 
     @property
     def seconds(self) -> float:
@@ -82,10 +86,12 @@ class TapeWriter:
             return False
         self._write(line)
         self.count += 1
+        if self.count % _FLUSH_OBSERVATIONS == 1:
+            self._flush()
         return True
 
     def close(self) -> None:
-        """Complete the file: one that was not closed cannot be read."""
+        """Complete the file: of one that was not closed only what had reached the disk can be read."""
         try:
             self._file.close()
         except OSError as error:
@@ -98,6 +104,12 @@ class TapeWriter:
         except OSError as error:
             raise self._failed(error) from error
 
+    def _flush(self) -> None:
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise self._failed(error) from error
+
     def _failed(self, error: OSError) -> FailedError:
         return FailedError(
             f"{self._path} cannot be written", error.strerror or str(error), "Make room, or elsewhere."
@@ -105,14 +117,19 @@ class TapeWriter:
 
 
 def read_tape(path: Path) -> Tape:
-    """The tape in a file. Raises CockpitError with one sentence for whatever is wrong with it."""
+    """The tape in a file; of one that ends in the middle, as a killed recorder leaves it, what is intact.
+
+    Raises CockpitError with one sentence for whatever else is wrong with it.
+    """
     try:
         with gzip.open(path, "rb") as file:
             return _parse(path, _lines(path, file))
     except gzip.BadGzipFile as error:
         raise _bad(path, "it is no tape") from error
-    except (EOFError, zlib.error) as error:
-        raise _bad(path, "it ends in the middle or is damaged") from error
+    except zlib.error as error:
+        raise _bad(path, "it is damaged") from error
+    except EOFError as error:
+        raise _bad(path, "it ends in the middle, before the first observation") from error
     except OSError as error:
         raise CockpitError(
             f"{path} cannot be read", error.strerror or str(error), "Give the file of a tape."
@@ -141,19 +158,32 @@ def _lines(path: Path, file: gzip.GzipFile) -> Iterator[tuple[int, bytes]]:
 
 def _parse(path: Path, lines: Iterator[tuple[int, bytes]]) -> Tape:
     header = _header(path, next(lines, (1, b""))[1])
-    decoder = msgspec.json.Decoder(Observation)
     observations: list[Observation] = []
+    is_cut = False
+    try:
+        for seen in _observations(path, lines):
+            observations.append(seen)
+    except EOFError:
+        if not observations:
+            raise
+        is_cut = True
+    if not observations:
+        raise _bad(path, "nothing was recorded on it")
+    return Tape(header=header, observations=tuple(observations), is_cut=is_cut)
+
+
+def _observations(path: Path, lines: Iterator[tuple[int, bytes]]) -> Iterator[Observation]:
+    decoder = msgspec.json.Decoder(Observation)
+    before: float | None = None
     for number, line in lines:
         try:
             seen = decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _bad(path, f"line {number}: {str(error)[:200]}") from error
-        if observations and seen.frame.at < observations[-1].frame.at:
+        if before is not None and seen.frame.at < before:
             raise _bad(path, f"line {number} is older than the one before")
-        observations.append(seen)
-    if not observations:
-        raise _bad(path, "nothing was recorded on it")
-    return Tape(header=header, observations=tuple(observations))
+        before = seen.frame.at
+        yield seen
 
 
 def _header(path: Path, line: bytes) -> Header:
@@ -193,7 +223,8 @@ class Replay:
         """Where it is, e.g. ``tape 12 of 60 s``."""
         start = self._tape.observations[0].frame.at
         at = self._tape.observations[max(0, self._shown)].frame.at - start
-        return f"tape {at:.0f} of {self._tape.seconds:.0f} s"
+        cut = ", cut off there" if self._tape.is_cut else ""
+        return f"tape {at:.0f} of {self._tape.seconds:.0f} s{cut}"
 
     @property
     def at_end(self) -> bool:

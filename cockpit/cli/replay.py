@@ -29,13 +29,17 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0.01 <= arguments.speed <= 1000:
         raise CockpitError("--speed is out of range", fix="Use 0.01 to 1000; 1 is as it was.")
     tape = read_tape(Path(arguments.file))
+    if tape.is_cut:
+        from cockpit.cli.output import tell
+
+        tell(f"· {arguments.file} ends in the middle: these are its first {tape.seconds:.0f} s, the rest is lost.")
     if arguments.json:
         from cockpit.cli.output import emit
         from cockpit.telemetry.sampler import frame_to_json
 
         frames = [frame_to_json(seen.frame) for seen in tape.observations]
         name = tape.observations[0].record.name
-        emit({"instance": name, "recorded_at": tape.header.recorded_at, "frames": frames})
+        emit({"instance": name, "recorded_at": tape.header.recorded_at, "frames": frames, "is_cut": tape.is_cut})
         return 0
     replay = Replay(tape, arguments.speed)
     from cockpit.terminal import is_terminal, require_terminal

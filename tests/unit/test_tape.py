@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import json
 from pathlib import Path
 
 import msgspec
@@ -11,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cockpit import tape
+from cockpit.cli.main import main
 from cockpit.errors import CockpitError
 from cockpit.supervisor.boot_state import BootFacts, BootStage, BootState
 from cockpit.supervisor.record import InstanceRecord
@@ -129,7 +132,7 @@ LINE = msgspec.json.encode(seen(5.0))
         (packed(HEADER, LINE.replace(b'"ready"', b'"flying"')), "line 2: "),
         (packed(HEADER, LINE, msgspec.json.encode(seen(4.0))), "line 3 is older"),
         (packed(HEADER, b"x" * (tape.MAX_LINE_BYTES + 1)), "line 2 passes the bound"),
-        (packed(HEADER, LINE)[:-9], "ends in the middle"),
+        (packed(HEADER, LINE)[:40], "ends in the middle, before the first observation"),
     ],
 )
 def test_a_bad_tape_is_one_sentence(tmp_path, content, why):
@@ -139,6 +142,39 @@ def test_a_bad_tape_is_one_sentence(tmp_path, content, why):
     assert caught.value.exit_code == 2
     assert why in caught.value.sentence()
     assert "\n" not in caught.value.sentence()
+
+
+def test_a_cut_tape_shows_what_is_intact(good, tmp_path):
+    whole, cut = good.read_bytes(), tmp_path / "cut.tape"
+    counts = []
+    for length in range(20, len(whole), 7):
+        cut.write_bytes(whole[:length])
+        with contextlib.suppress(CockpitError):
+            read = read_tape(cut)
+            assert read.is_cut and read.observations == read_tape(good).observations[: len(read.observations)]
+            counts.append(len(read.observations))
+    assert counts == sorted(counts) and 1 in counts and counts[-1] >= 9
+    assert Replay(read_tape(cut)).position.endswith(", cut off there")
+    assert not read_tape(good).is_cut
+
+
+def test_a_recorder_that_is_killed_leaves_a_tape(tmp_path):
+    writer = TapeWriter(tmp_path / "a.tape")
+    for second in range(8):
+        writer.add(seen(float(second)))
+    read = read_tape(tmp_path / "a.tape")
+    assert read.is_cut and len(read.observations) >= 6
+    writer.close()
+    assert not read_tape(tmp_path / "a.tape").is_cut
+
+
+def test_the_replay_of_a_cut_tape_says_so(good, tmp_path, capsys):
+    cut = tmp_path / "cut.tape"
+    cut.write_bytes(good.read_bytes()[:-12])
+    assert main(["replay", str(cut), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["is_cut"] is True
+    assert "ends in the middle" in err and err.count("\n") == 1
 
 
 def test_a_tape_that_is_not_there_or_a_folder_is_a_sentence(tmp_path):
