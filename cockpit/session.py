@@ -36,7 +36,7 @@ from cockpit.rig.flags import cached_flags
 from cockpit.rig.host import first_free_port, port_is_free, port_owner
 from cockpit.rig.rig import read_rig
 from cockpit.rig.types import Engine, EngineProblem, Rig
-from cockpit.rules.finding import Finding, ToggleState
+from cockpit.rules.finding import Finding, ToggleState, describe
 from cockpit.rules.plan_rules import blocks_first, plan_findings, refusals
 from cockpit.shelf import Shelf
 from cockpit.supervisor import store
@@ -138,6 +138,10 @@ class Session(Shelf, Fleet):
         self._checkpoints.clear()
         for name in ("catalog", "rig", "_found_engines"):
             self.__dict__.pop(name, None)
+
+    def look_at_rig_again(self) -> None:
+        """Forget the rig alone: what is free of its memory changes with every server."""
+        self.__dict__.pop("rig", None)
 
     def engine_for(self, platform: Platform, wanted: str | None = None) -> Engine:
         """The vLLM that serves this platform; ``wanted`` is an id or a path.
@@ -266,6 +270,7 @@ class Session(Shelf, Fleet):
         gone.
         """
         entry = self.catalog.get(record.slug)
+        self.look_at_rig_again()
         facts = self.facts(entry, record.engine or None)
         changed, env = ({}, {}) if fix is None else (fix.set, fix.env)
         chosen = {**chosen_of(record, entry.slug), **self._address_of(record), **changed}
@@ -278,7 +283,8 @@ class Session(Shelf, Fleet):
         return {} if record.host == self.config.host else {"host": record.host}
 
     def start_entry(self, entry: Entry, chosen: Mapping[str, Any]) -> InstanceRecord:
-        """Plan anew, so that a port taken meanwhile is not used, and start."""
+        """Plan anew, so that a port or memory taken meanwhile is not used, and start."""
+        self.look_at_rig_again()
         facts = self.facts(entry)
         return self.start(self.plan_entry(entry, chosen, facts)).record
 
@@ -389,9 +395,3 @@ def refuse_if_blocked(plan: LaunchPlan, force: bool = False) -> None:
     raise CockpitError(
         f"{plan.slug} cannot be served", "; ".join(finding.message for finding in blocks), " ".join(fixes)
     )
-
-
-def describe(finding: Finding) -> str:
-    """A finding as one line with its glyph."""
-    glyph = {"block": "✕", "warn": "⚠", "note": "·"}[finding.severity]
-    return f"{glyph} {finding.message.rstrip('.')}." + (f" {finding.fix}" if finding.fix else "")

@@ -37,3 +37,9 @@ class ToggleState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 OFFERED = ToggleState(state="offered")
+
+
+def describe(finding: Finding) -> str:
+    """A finding as one line with its glyph."""
+    glyph = {"block": "✕", "warn": "⚠", "note": "·"}[finding.severity]
+    return f"{glyph} {finding.message.rstrip('.')}." + (f" {finding.fix}" if finding.fix else "")

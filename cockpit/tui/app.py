@@ -150,6 +150,16 @@ class CockpitApp(FixApp):
             judged[entry.slug.name] = self.session.judge(entry)
         self.call_later(self._have_judged, judged)
 
+    def memory_changed(self) -> None:
+        """A server came, got ready or went: what is free is read again, and what fits with it."""
+        if self.engines is not None:
+            run_in_thread(self, self._look_again, "facts", self.warn, exclusive=True)
+
+    def _look_again(self) -> None:
+        self.session.look_at_rig_again()
+        self.call_later(self._have_facts, self.session.rig, self.session.engines)
+        self._judge()
+
     def _have_judged(self, judged: dict[str, Candidate]) -> None:
         self.judged = judged
 

@@ -36,6 +36,8 @@ class FleetApp(App[None]):
     def __init__(self, session: Session | None = None) -> None:
         super().__init__()
         self._session = session
+        self._states_seen: set[tuple[str, State]] | None = None
+        """Of every instance, by name; None before the first look."""
         self._shelf = Shelf() if session is None else session
         self._session_lock = threading.Lock()
 
@@ -83,11 +85,18 @@ class FleetApp(App[None]):
         died = {view.record.name for view in views if view.state == "dead"}
         before = {view.record.name for view in self.instances if view.state != "dead"}
         self.instances = views
+        states = {(view.record.name, view.state) for view in views}
+        if self._states_seen is not None and states != self._states_seen:
+            self.memory_changed()
+        self._states_seen = states
         for problem in problems:
             self.warn(problem)
         for name in sorted(died & before):
             if getattr(self.screen, "instance_name", None) != name:
                 self.warn(f"{name} died", "Its screen (i) says how.")
+
+    def memory_changed(self) -> None:
+        """Servers use other memory than at the last look: for subclasses to act on."""
 
     def _poll_others(self) -> None:
         """In a thread: what else serves on this host, every few seconds, as long as the app lives."""

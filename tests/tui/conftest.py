@@ -64,7 +64,7 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def make_session(tmp_path: Path) -> MakeSession:
+def make_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeSession:
     """A real session whose engines are fake vLLMs and whose rig is fixed: ``make_session(rig=rig_of(2))``."""
 
     def make(rig: Rig = CPU_RIG, **settings: Any) -> Session:
@@ -73,7 +73,7 @@ def make_session(tmp_path: Path) -> MakeSession:
             root = tmp_path / "engines" / name
             engines.append(str(root if root.exists() else fake_engine(root, distributions)))
         session = Session(Config(engines=engines, refresh_seconds=0.2, **settings))
-        session.__dict__["rig"] = rig
+        monkeypatch.setattr("cockpit.session.read_rig", lambda: rig)
         # A vLLM without sources fits no overlay; this one is to be like a real 0.33, which both fit.
         found, problems = session._found_engines
         fitting = {

@@ -78,6 +78,9 @@ class StillSession(Session):
         self._forecasts = forecasts or {}
         self._other_servers = others
 
+    def look_at_rig_again(self) -> None:
+        """It is as it was."""
+
     def plan_entry(self, entry: Entry, chosen: Mapping[str, Any], facts: Facts) -> LaunchPlan:
         """The real plan; with the forecast that was given for the slug, if one was."""
         plan = super().plan_entry(entry, chosen, facts)

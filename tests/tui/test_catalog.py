@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from textual import events
 from textual.widgets import Input
 
@@ -16,6 +17,7 @@ from cockpit.tui.app import CockpitApp
 from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.screens.catalog import CatalogScreen
 from cockpit.tui.widgets.menu_table import MenuTable
+from cockpit.units import GIB
 
 from .conftest import MakeSession
 from .helpers import (
@@ -96,6 +98,24 @@ async def test_what_the_installed_vllm_cannot_run_is_ranked_last_with_its_reason
         assert judged.state == "out" and "Humming" in judged.why
         await mark(pilot, "vllm/qwen38-27b-int6-mixed")
         await until(pilot, lambda: words_of(judged.why) in words_of(content_of(pilot, "#detail")))
+
+
+async def test_what_fits_is_computed_again_when_a_server_came_or_went(
+    make_session: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpu_slug("cpu/other")
+    session = make_session(rig_of(2))
+    async with opened(session) as pilot:
+        await until(pilot, lambda: app_of(pilot).judged)
+        before = app_of(pilot).judged["vllm/dual"].declared
+        assert before.fits != "no"
+        full = [replace(gpu, used_bytes=20 * GIB) for gpu in session.rig.gpus]
+        monkeypatch.setattr("cockpit.session.read_rig", lambda: replace(rig_of(2), gpus=tuple(full)))
+        running = session.start(session.plan("cpu/other", {}))
+        await until(pilot, lambda: app_of(pilot).judged["vllm/dual"].declared.fits == "no")
+        monkeypatch.setattr("cockpit.session.read_rig", lambda: rig_of(2))
+        session.stop(running.record.name)
+        await until(pilot, lambda: app_of(pilot).judged["vllm/dual"].declared == before)
 
 
 def fit_of(pilot: Cockpit, name: str) -> str:

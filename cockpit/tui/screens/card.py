@@ -21,6 +21,7 @@ from cockpit.launch.values import Choice, parse_value
 from cockpit.planner.forecast_types import Forecast
 from cockpit.rules.finding import ToggleState
 from cockpit.rules.plan_rules import refusals
+from cockpit.telemetry.frame import State
 from cockpit.tui.card_rows import blocked, blocked_row, command_rows, findings_rows, offered, rig_rows, toggle_row
 from cockpit.tui.commands import bindings, toggle_bindings
 from cockpit.tui.forecast_rows import MOST_CHANGES, brief_rows, forecast_rows, suggestion, value_of
@@ -54,7 +55,7 @@ class CardScreen(CockpitScreen):
         self._states: dict[str, ToggleState] = {}
         self._marked = 0
         self._edited: str | None = None
-        self._served: set[str] = set()
+        self._served: set[tuple[str, State]] = set()
         self._starting = False
 
     def compose_body(self) -> ComposeResult:
@@ -91,8 +92,9 @@ class CardScreen(CockpitScreen):
 
     def _instances_changed(self) -> None:
         """Another server took or gave back a port or memory: what is shown may no longer be so."""
-        served = {view.record.name for view in self.cockpit.instances}
+        served = {(view.record.name, view.state) for view in self.cockpit.instances}
         if served != self._served and self._facts is not None:
+            self.cockpit.session.look_at_rig_again()
             self._ask()
         self._served = served
 
