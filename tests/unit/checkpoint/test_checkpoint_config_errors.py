@@ -146,9 +146,9 @@ def test_infinity_in_a_key_that_is_not_used_is_fine(tmp_path: Path) -> None:
 def test_a_huge_config_is_refused_before_it_is_read(tmp_path: Path, size: int) -> None:
     with (tmp_path / "config.json").open("wb") as handle:
         handle.truncate(size)
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert "larger than 16 MiB" in refused(tmp_path).title
-    assert time.perf_counter() - begin < 0.2
+    assert time.process_time() - begin < 0.2
 
 
 def test_a_folder_without_a_config_says_so(tmp_path: Path) -> None:

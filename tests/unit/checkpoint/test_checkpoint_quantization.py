@@ -213,7 +213,7 @@ def test_a_pattern_that_is_none_is_one_sentence(tmp_path: Path, text: str) -> No
 
 def test_the_slowest_patterns_that_pass_end_in_time(tmp_path: Path) -> None:
     slow = [f"re:{'.*[a-z._0-9]' * 5}{index}!" for index in range(200)]
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(CockpitError, match="take too long"):
         quantized(tmp_path, "compressed-tensors-w4", ignore=slow)
-    assert time.perf_counter() - begin < 6
+    assert time.process_time() - begin < 6

@@ -44,7 +44,7 @@ def test_a_driver_that_never_answers_is_said_and_asked_once(clock, hang):
     began = time.monotonic()
     for _ in range(20):
         read = poller.read()
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 5, "each read would wait half a second"
     assert (read.sample.gpus, nvml.calls) == ((), ["init"])
     assert "has not answered" in read.sample.problem
 
