@@ -38,18 +38,26 @@ def needs_int8_overlay(ctx: Context) -> bool:
     return ctx.slug.platform == "cuda" and stock
 
 
+def unchecked(ctx: Context, overlay: str, fault: str) -> tuple[str, str]:
+    """The message and fix about an overlay that is in the command while nobody knows whether it fits."""
+    when = "as soon as a vLLM is found, and at its boot" if ctx.engine is None else "at the boot"
+    message = f"{fault}: the command loads the overlay {overlay} for that, and whether it fits is checked {when}"
+    return message, "Where it does not fit, the boot ends with the reason."
+
+
 def overlay_finding(ctx: Context, overlay: str, subject: str, rule: str, fault: str) -> Finding:
     """One finding about an overlay that a plan needs: that it fits, that it does not, or that nobody knows."""
     state = overlay_state(ctx, overlay)
     severity: Severity = "warn"
     level: Level = "checkpoint"
-    message, fix = fault, "Use a vLLM that carries the fix, or one that the overlay fits: `cockpit engines --json`."
+    message, fix = unchecked(ctx, overlay, fault)
     if state is not None and state.state == "available":
         severity, fix = "note", "Nothing is to be done: it is loaded with the server."
         message = f"needs overlay ✓ {overlay} fits {state.reason}: {fault}"
     elif state is not None:
         severity, level = "block", "rig"
         message = f"{fault}, and the overlay {overlay} does not fit: {state.reason}"
+        fix = "Use a vLLM that carries the fix, or one that the overlay fits: `cockpit engines --json`."
     return Finding(rule=rule, severity=severity, subject=subject, message=message, fix=fix, level=level)
 
 

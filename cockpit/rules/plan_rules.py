@@ -9,7 +9,7 @@ from cockpit.rules import capability, files, machine, parallel, weights
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
 from cockpit.rules.host import HOST_RULES
-from cockpit.rules.overlays import AUTOROUND_INT8, overlay_finding, overlay_state
+from cockpit.rules.overlays import AUTOROUND_INT8, needs_int8_overlay, overlay_finding, overlay_state, unchecked
 from cockpit.rules.toggles import toggle_state
 
 
@@ -139,12 +139,15 @@ def _int8(ctx: Context) -> Iterator[Finding]:
     if overlay is not None and overlay.state == "available":
         yield overlay_finding(ctx, AUTOROUND_INT8, "int8", "int8-overlay", _int8_fault(ctx))
         return
+    message, fix = _int8_fault(ctx), "Use a vLLM that carries both fixes."
+    if overlay is None and needs_int8_overlay(ctx):
+        message, fix = unchecked(ctx, AUTOROUND_INT8, message)
     yield Finding(
         rule="int8-stock-engine",
         severity="warn",
         subject="int8",
-        message=f"{_int8_fault(ctx)}, so int8 counts as requested, not as proven active",
-        fix="Use a vLLM that carries both fixes.",
+        message=f"{message}; int8 counts as requested, not as proven active",
+        fix=fix,
         level="rig",
     )
 

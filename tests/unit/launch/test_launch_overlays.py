@@ -117,6 +117,25 @@ def test_packed_embeddings_bring_theirs(state: str, severity: str) -> None:
     assert finding.severity == severity
 
 
+@pytest.mark.parametrize(
+    ("of", "choice", "rule", "overlay"),
+    [
+        (W4, "int8=on", "int8-stock-engine", "autoround-int8"),
+        (PACKED, "int8=off", "embedding-overlay", "quantized-embedding"),
+    ],
+)
+def test_an_overlay_that_is_applied_unseen_is_not_asked_for_once_more(
+    of: Any, choice: str, rule: str, overlay: str
+) -> None:
+    planned = plan(choice, of=entry(of), with_facts=facts(engine=None))
+    assert planned.overlays == (overlay,)
+    (finding,) = [one for one in planned.findings if one.rule == rule]
+    assert finding.severity == "warn"
+    assert f"the command loads the overlay {overlay} for that" in finding.message
+    assert "checked as soon as a vLLM is found" in finding.message
+    assert "Use a vLLM" not in finding.fix
+
+
 def test_a_vllm_that_reads_packed_embeddings_gets_no_overlay() -> None:
     planned = plan(of=entry(PACKED), with_facts=facts(engine=engine("needless", quantized_embedding=True)))
     assert planned.overlays == () and "PYTHONPATH" not in planned.env
