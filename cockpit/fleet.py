@@ -13,7 +13,15 @@ from cockpit.supervisor.diagnose.files import diagnose_record, end_of
 from cockpit.supervisor.diagnose.types import Diagnosis
 from cockpit.supervisor.endpoint import answers_health, base_url, served_models
 from cockpit.supervisor.log_bounds import bound
-from cockpit.supervisor.others import Other, as_record, find_other, find_others, refuse_to_stop, still_there
+from cockpit.supervisor.others import (
+    Other,
+    as_record,
+    find_other,
+    find_others,
+    instance_at,
+    refuse_to_stop,
+    still_there,
+)
 from cockpit.supervisor.process import is_alive
 from cockpit.supervisor.ready import probe, state_of
 from cockpit.supervisor.record import InstanceRecord
@@ -120,9 +128,23 @@ class Fleet:
         dead = probe(running) == "dead"
         return diagnose_record(running.record, end_of(running.record, dead))
 
+    def serving(self, slug: str) -> tuple[InstanceRecord, ...]:
+        """The living instances of a slug, oldest first."""
+        records = (record for record in store.load_all()[0] if record.slug == slug and state_of(record) != "dead")
+        return tuple(sorted(records, key=lambda record: record.created_at))
+
     def adopt(self, url: str, name: str | None = None) -> adopted.Adopted:
-        """Remember the URL of a server that answers. Raises CockpitError, FailedError when nothing does there."""
+        """Remember the URL of a server that answers.
+
+        Raises CockpitError for a bad URL and for that of an instance on record, FailedError when nothing answers.
+        """
         base = base_url(url)
+        own = instance_at(base, store.load_all()[0])
+        if own is not None:
+            raise CockpitError(
+                f"{base} is {own.name}, which the cockpit started itself",
+                fix=f"`cockpit ps` lists it already, and `cockpit top {own.name}` watches it.",
+            )
         if not answers_health(base):
             raise FailedError(f"nothing answers at {base}", fix="Check that it runs, and its address and port.")
         # Without a key: it is not for a server that one has only just heard of.

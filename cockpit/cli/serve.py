@@ -12,6 +12,8 @@ from cockpit.errors import CockpitError, FailedError
 from cockpit.units import duration, tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cockpit.launch.types import LaunchPlan
     from cockpit.rules.finding import Finding
     from cockpit.session import Session
@@ -46,19 +48,22 @@ def run(arguments: argparse.Namespace) -> int:
     session = Session()
     plan, silent = _fixed(session, arguments) if arguments.fix else planned(session, arguments)
     refuse_if_blocked(plan, arguments.force)
+    beside = session.serving(plan.slug)
     running = session.start(plan, arguments.force)
     # Only now: where nothing can be started, the one reason is all there is to say.
     for finding in (*plan.findings, *silent):
         if finding.severity != "block":
             tell(describe(finding))
+    for one in beside:
+        tell(f"· {one.name} serves {plan.slug} already, at {one.url}; this one is a further server of it.")
     tell(f"{running.record.name} started, pid {_pid(running)}, log {running.record.log}")
     if not arguments.wait:
         if arguments.json:
-            emit(_started_json(running))
+            emit({**_started_json(running), "beside": [one.name for one in beside]})
         else:
             say(f"{running.record.name}  {running.record.url}  `cockpit top {running.record.name}` follows it.")
         return 0
-    return _wait(running, arguments)
+    return _wait(running, arguments, beside)
 
 
 def _fixed(session: Session, arguments: argparse.Namespace) -> tuple[LaunchPlan, tuple[Finding, ...]]:
@@ -90,14 +95,14 @@ def _pid(running: Running) -> int | None:
     return running.record.process.pid if running.record.process else None
 
 
-def _wait(running: Running, arguments: argparse.Namespace) -> int:
+def _wait(running: Running, arguments: argparse.Namespace, beside: Sequence[InstanceRecord]) -> int:
     try:
         progress = follow(running, arguments.timeout)
     except KeyboardInterrupt:
         tell(f"No longer waiting; {running.record.name} goes on. `cockpit stop {running.record.name}` ends it.")
         raise
     if arguments.json:
-        emit(served_json(running, progress))
+        emit({**served_json(running, progress), "beside": [one.name for one in beside]})
     if progress.life == "ready":
         if not arguments.json:
             say(f"{running.record.name} is ready after {progress.seconds:.1f} s at {running.record.url}")

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable, Sequence
 from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
+import psutil
 
 from cockpit.errors import CockpitError
 from cockpit.rig.gpus import gpu_holders
 from cockpit.rig.leftovers import Leftover, find_settled_leftovers
+from cockpit.rules.plan_rules import is_loopback
 from cockpit.supervisor import process
 from cockpit.supervisor.adopted import Adopted, load_adopted
 from cockpit.supervisor.foreign import Foreign, find_foreign
 from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
 
 Kind = Literal["foreign", "adopted", "orphans"]
+_ANY = ("0.0.0.0", "::")
 _LOCAL = ("127.0.0.1", "localhost", "::1", "0.0.0.0")
 
 
@@ -45,7 +49,8 @@ def find_others(records: Iterable[InstanceRecord]) -> tuple[list[Other], list[st
     """All of them, and one sentence for each thing that cannot be read. Takes 3 s when it finds orphans."""
     known = list(records)
     own = {who.pid for record in known if (who := _server_of(record)) is not None}
-    adopted, problem = load_adopted()
+    listed, problem = load_adopted()
+    adopted = [one for one in listed if instance_at(one.url, known) is None]
     foreign = find_foreign(own)
     orphans = _orphans(known)
     held = gpu_holders() if foreign or orphans else {}
@@ -57,6 +62,24 @@ def find_other(name: str, records: Iterable[InstanceRecord]) -> Other | None:
     """The one of that name, or the foreign server with that pid as its name."""
     others, _ = find_others(records)
     return next((one for one in others if name in (one.name, str(one.pid))), None)
+
+
+def instance_at(url: str, records: Iterable[InstanceRecord]) -> InstanceRecord | None:
+    """The living instance that listens at this address, under whichever of this host's names."""
+    parts = urlsplit(url)
+    near = [one for one in records if one.port == parts.port and _server_of(one) is not None]
+    reached = (one for one in near if _reaches(parts.hostname or "", one.host))
+    # One that is starting may be kept from its port by a stranger, and that one may well be adopted.
+    return next((one for one in reached if process.owns_port(one, one.port) is not False), None)
+
+
+def _reaches(host: str, bound: str) -> bool:
+    """Whether a client that connects to ``host`` meets a listener on ``bound``; asks no name server."""
+    loopback = is_loopback(host) or host in _ANY
+    if bound not in _ANY:
+        return host == bound or (loopback and is_loopback(bound))
+    own = {address.address.partition("%")[0] for each in psutil.net_if_addrs().values() for address in each}
+    return loopback or host in own or host == socket.gethostname().lower()
 
 
 def still_there(other: Other) -> bool:

@@ -239,7 +239,7 @@ def test_serve_ps_top_logs_and_stop_speak_json_from_start_to_end(
     assert served["instance"] == "cpu-tiny-qwen3"
     assert served["url"] == f"http://127.0.0.1:{free_port}"
     assert (served["state"], served["diagnosis"]) == ("ready", None)
-    assert served["boot_seconds"] > 0
+    assert served["boot_seconds"] > 0 and served["beside"] == [] and "already" not in started.stderr
     assert served["kv"] == {"capacity_tokens": 2097152, "max_concurrency": 1024.0}
     assert all(set(stage) == {"id", "seconds"} for stage in served["stages"])
     try:
@@ -255,6 +255,11 @@ def test_serve_ps_top_logs_and_stop_speak_json_from_start_to_end(
         assert taken.returncode == 2
         assert f"port {free_port} is taken by " in taken.stderr
         assert f"(pid {served['pid']})" in taken.stderr
+        again = cockpit(*words[:4], "--json")
+        assert again.returncode == 0 and json.loads(again.stdout)["beside"] == ["cpu-tiny-qwen3"]
+        (line,) = [one for one in again.stderr.splitlines() if "already" in one]
+        assert served["instance"] in line and served["url"] in line
+        assert cockpit("stop", json.loads(again.stdout)["instance"]).returncode == 0
     finally:
         stopped = cockpit("stop", "cpu-tiny-qwen3", "--json")
     assert stopped.returncode == 0

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cockpit import paths
@@ -19,8 +21,9 @@ from cockpit.launch.types import LaunchPlan
 from cockpit.rig.leftovers import find_leftovers
 from cockpit.session import Session
 from cockpit.supervisor import process, store
+from cockpit.supervisor.adopted import load_adopted, remember
 from cockpit.supervisor.foreign import find_foreign
-from cockpit.supervisor.others import Other, find_others, still_there
+from cockpit.supervisor.others import Other, as_record, find_others, instance_at, still_there
 from cockpit.supervisor.ready import answers_health
 from cockpit.supervisor.spawn import MARK, start
 from cockpit.supervisor.stop import stop
@@ -119,6 +122,40 @@ def test_an_instance_on_record_is_not_foreign_and_one_of_another_home_is_its_hom
     assert other_of(elsewhere.pid) is None
     server = serve(env={MARK: str(paths.instances_home() / "gone.json")})
     assert found(server.pid).kind == "foreign"
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "0.0.0.0"])
+def test_the_url_of_an_instance_on_record_is_not_adopted(make_plan: Plans, free_port: int, name: str) -> None:
+    running = start(make_plan())
+    until_settled(running)
+    own, url = running.record.name, f"http://{name}:{free_port}"
+    with pytest.raises(CockpitError, match=f"is {own}, which the cockpit started") as caught:
+        Session().adopt(f"{url}/v1")
+    assert own in caught.value.fix and not load_adopted()[0]
+    # An address that was adopted before, of a server that is gone, shows the instance alone.
+    remember(url, "m", "earlier")
+    assert [one.name for one in find_others(store.load_all()[0])[0] if one.url == url] == []
+    assert stop(running).stopped
+    assert "earlier" in [one.name for one in find_others(store.load_all()[0])[0]]
+
+
+def test_an_address_of_this_host_meets_what_listens_on_all_of_them() -> None:
+    record = as_record(Other(name="a", kind="foreign", what="", url="http://127.0.0.1:8000"))
+    record = msgspec.structs.replace(record, process=process.identity(os.getpid()))
+    own = socket.gethostname().lower()
+    with socket.create_server(("0.0.0.0", 0)) as listener:
+        port = listener.getsockname()[1]
+        for bound, host, met in (
+            ("0.0.0.0", own, True),
+            ("0.0.0.0", "elsewhere.example", False),
+            ("127.0.0.1", "elsewhere.example", False),
+            ("127.0.0.1", "localhost", True),
+            ("10.1.2.3", "127.0.0.1", False),
+        ):
+            one = msgspec.structs.replace(record, host=bound, port=port)
+            assert (instance_at(f"http://{host}:{port}", [one]) is one) == met, (bound, host)
+            assert instance_at(f"http://{host}:1", [one]) is None
+    assert instance_at(f"http://127.0.0.1:{port}", [msgspec.structs.replace(record, port=port)]) is None
 
 
 @pytest.mark.parametrize(
