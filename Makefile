@@ -43,6 +43,7 @@ $(STAMP): pyproject.toml scripts/bootstrap.sh
 	PYTHON="$(PYTHON)" sh scripts/bootstrap.sh
 	touch $@
 
-# What the screen costs on this machine; give scenes by name: make bench SCENES="empty one_server".
+# What the screen costs on this machine; give scenes by name: make bench SCENES="empty one_server". PEERS=1 measures
+# vllmstat and nvitop beside it, WRITE=1 writes docs/cost.md.
 bench: $(STAMP)
-	$(BIN)/python tests/bench/cost.py $(SCENES)
+	$(BIN)/python tests/bench/cost.py $(SCENES) $(if $(PEERS),--peers) $(if $(WRITE),--write)

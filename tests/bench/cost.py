@@ -1,36 +1,45 @@
-"""What the screen costs: ``make bench`` prints it. Figures, not asserts: machines differ."""
+"""What the screen costs: ``make bench`` prints it. Figures, not asserts: machines differ.
+
+python tests/bench/cost.py [SCENE …] [--peers] [--write]
+"""
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from homes import homes, serve, write_slugs
+import inside
+import peers
+from homes import REPOSITORY, compile_all, homes, serve, write_slugs
+from report import Report
 from terminal import Terminal
+
+from cockpit.supervisor import store
 
 COCKPIT = (sys.executable, "-m", "cockpit")
 FIRST_TEXT = "/ filter"
 ARROWS = ("\x1b[B", "\x1b[A") * 4
-_REST_SECONDS = 20.0
-_SETTLE_SECONDS = 6.0
 MIB = 1 << 20
+_REST_SECONDS = 12.0
+_SETTLE_SECONDS = 4.0
+_HERE = Path(__file__).parent
+Env = dict[str, str]
+REPORT = Report()
+line = REPORT.line
 
 
-def line(name: str, text: str) -> None:
-    """One figure."""
-    print(f"{name:<52} {text}", flush=True)
-
-
-def first_frame(env: dict[str, str], runs: int = 7) -> str:
+def first_frame(argv: Sequence[str], env: Env, runs: int = 12) -> str:
     """Start to the first complete screen, warm."""
-    times = []
+    clock, cpu = [], []
     for _ in range(runs):
-        with Terminal(COCKPIT, env) as screen:
-            times.append(screen.until(FIRST_TEXT))
-    return f"min {min(times):.3f} s  median {statistics.median(times):.3f} s  of {runs}"
+        with Terminal(argv, env) as screen:
+            clock.append(screen.until(FIRST_TEXT))
+            cpu.append(screen.cpu_seconds())
+    return f"min {min(clock):.3f} s, median {statistics.median(clock):.3f} s, CPU {min(cpu):.3f} s"
 
 
 def repaint(screen: Terminal, keys: Sequence[str]) -> str:
@@ -38,88 +47,137 @@ def repaint(screen: Terminal, keys: Sequence[str]) -> str:
     times = [took for key in keys if (took := screen.press(key)) is not None]
     if not times:
         return "nothing was repainted"
-    return f"median {statistics.median(times) * 1000:.1f} ms  max {max(times) * 1000:.1f} ms  of {len(times)}"
+    return f"median {statistics.median(times) * 1000:.1f} ms, max {max(times) * 1000:.1f} ms"
 
 
 def rest(screen: Terminal, seconds: float = _REST_SECONDS) -> str:
     """CPU, memory and output of a screen that nobody touches."""
     screen.drain(_SETTLE_SECONDS)
     share, rss, written = screen.cost(seconds)
-    return f"CPU {share * 100:.2f} %  RSS {rss / MIB:.1f} MiB  {written:,} B/s written"
+    return f"CPU {share * 100:.2f} %, RSS {rss / MIB:.1f} MiB, {written:,} B/s written"
 
 
-def empty(env: dict[str, str]) -> None:
-    """No server."""
-    line("first frame", first_frame(env))
-    with Terminal(COCKPIT, env) as screen:
+def opened(env: Env) -> Terminal:
+    """The screen, a moment after its first frame."""
+    screen = Terminal(COCKPIT, env)
+    screen.until(FIRST_TEXT)
+    screen.drain(2.0)
+    return screen
+
+
+def to_live(screen: Terminal) -> None:
+    """The live screen of the first server."""
+    screen.press("i")
+    screen.press("\r")
+    screen.until("up ")
+
+
+def floor(env: Env) -> None:
+    """What Textual itself costs: an app of one line."""
+    argv = (sys.executable, str(_HERE / "one_line.py"))
+    line("one line of Textual: first frame", first_frame(argv, env))
+    with Terminal(argv, env) as screen:
         screen.until(FIRST_TEXT)
-        screen.drain(2.0)
-        line("keypress to repaint, catalog", repaint(screen, ARROWS))
+        line("one line of Textual: at rest", rest(screen, 5.0))
+
+
+def empty(env: Env) -> None:
+    """No server."""
+    line("first frame", first_frame(COCKPIT, env), "0.40 s")
+    with opened(env) as screen:
+        line("keypress to repaint, catalog", repaint(screen, ARROWS), "30 ms")
         line("at rest, catalog, no server", rest(screen))
 
 
-def one_server(env: dict[str, str]) -> None:
+def one_server(env: Env) -> None:
     """The live screen of one server."""
     serve(slug="bench/one")
-    with Terminal(COCKPIT, env) as screen:
-        screen.until(FIRST_TEXT)
-        screen.drain(2.0)
+    with opened(env) as screen:
         line("at rest, catalog, one server", rest(screen))
-        screen.press("i")
-        screen.press("\r")
-        screen.until("up ")
-        line("at rest, live, one server", rest(screen))
+        to_live(screen)
+        line("at rest, live, one server", rest(screen), "2 %, 55 MB")
+        line("keypress to repaint, live, charts on and off", repaint(screen, ("c", "c", "c") * 2), "30 ms")
 
 
-def four_servers(env: dict[str, str]) -> None:
-    """Four servers on record, the live screen of one."""
+def eight_gpus(env: Env) -> None:
+    """Four servers on record, the live screen of one, with eight GPUs that a module simulates."""
     for number in range(4):
         serve(slug=f"bench/{number}")
-    with Terminal(COCKPIT, env) as screen:
-        screen.until(FIRST_TEXT)
-        screen.drain(2.0)
+    with opened({**env, "PYTHONPATH": f"{_HERE / 'simulated_nvml'}:{env['PYTHONPATH']}"}) as screen:
         screen.press("i")
-        line("at rest, instances, four servers", rest(screen))
+        line("at rest, four servers, 8 simulated GPUs: list", rest(screen))
         screen.press("\r")
         screen.until("up ")
-        line("at rest, live, four servers", rest(screen))
+        line("at rest, four servers, 8 simulated GPUs: live", rest(screen))
 
 
-def thousand_slugs(env: dict[str, str]) -> None:
+def thousand_slugs(env: Env) -> None:
     """A catalog of a thousand."""
     write_slugs(env, 1000)
-    line("first frame, 1,000 slugs", first_frame(env, 3))
-    with Terminal(COCKPIT, env) as screen:
-        screen.until(FIRST_TEXT)
+    line("first frame, 1,000 slugs", first_frame(COCKPIT, env, 3), "1.5 s")
+    with opened(env) as screen:
         screen.drain(4.0)
-        line("keypress to repaint, 1,000 slugs", repaint(screen, ARROWS))
+        line("keypress to repaint, 1,000 slugs", repaint(screen, ARROWS), "30 ms")
         screen.press("/")
-        line("keypress to repaint, filtering 1,000 slugs", repaint(screen, "model-9"))
+        line("keypress to repaint, filtering 1,000 slugs", repaint(screen, "model-9"), "100 ms")
         line("at rest, 1,000 slugs", rest(screen))
 
 
-def flood(env: dict[str, str]) -> None:
-    """A server that logs 200,000 lines a minute."""
+def flood(env: Env) -> None:
+    """A server that logs 200,000 lines a minute; what its memory does after that."""
     serve("--lines-a-minute", "200000", slug="bench/flood")
-    with Terminal(COCKPIT, env) as screen:
-        screen.until(FIRST_TEXT)
-        screen.drain(2.0)
-        screen.press("i")
-        screen.press("\r")
-        screen.until("up ")
+    with opened(env) as screen:
+        to_live(screen)
         line("live, 200,000 log lines a minute", rest(screen))
+        line("the same, half a minute later", rest(screen, 30.0))
 
 
-SCENES: tuple[Callable[[dict[str, str]], None], ...] = (empty, one_server, four_servers, thousand_slugs, flood)
+def ticks(_: Env) -> None:
+    """Parsing and remembering, without a terminal."""
+    size, least, median = inside.parse_times()
+    line(f"one /metrics of {size:,} B parsed", f"CPU min {least * 1000:.1f} ms, median {median * 1000:.1f} ms")
+    early, late, tick = inside.day_of_ticks()
+    grown = f"RSS {early / MIB:.1f} MiB after a tenth of it, {late / MIB:.1f} MiB at its end"
+    line("24 h of simulated ticks", f"{grown}, CPU {tick * 1000:.2f} ms a tick", "bounded")
+
+
+def others(_: Env) -> None:
+    """The peers, at the same server."""
+    serve(slug="bench/peers")
+    url = store.load_all()[0][0].url
+    with tempfile.TemporaryDirectory() as folder:
+        problem = peers.install(Path(folder))
+        if problem is not None:
+            line("vllmstat, nvitop", problem)
+            return
+        command = (f"{folder}/bin/vllmstat", "-u", url, "--no-gpu")
+        for name, text in peers.measure(command, "╰", _REST_SECONDS):
+            line(f"{peers.VLLMSTAT}, {name}", text)
+        unfit = peers.nvitop_problem(Path(folder))
+        if unfit is not None:
+            line(peers.NVITOP, unfit)
+            return
+        for name, text in peers.measure((f"{folder}/bin/nvitop",), "GPU", _REST_SECONDS):
+            line(f"{peers.NVITOP}, {name}", text)
+
+
+SCENES: tuple[Callable[[Env], None], ...] = (floor, empty, one_server, eight_gpus, thousand_slugs, flood, ticks)
 
 
 def main() -> None:
     """Every scene, or those named on the command line."""
-    wanted = set(sys.argv[1:])
-    for scene in SCENES:
-        if not wanted or scene.__name__ in wanted:
-            with tempfile.TemporaryDirectory() as folder, homes(Path(folder)) as env:
-                scene(env)
+    parser = argparse.ArgumentParser(description="What the screen costs.")
+    parser.add_argument("scenes", nargs="*", choices=[[], *(scene.__name__ for scene in SCENES)], metavar="SCENE")
+    parser.add_argument("--peers", action="store_true", help="measure vllmstat and nvitop too")
+    parser.add_argument("--write", action="store_true", help="write docs/cost.md")
+    arguments = parser.parse_args()
+    compile_all()
+    wanted = [scene for scene in SCENES if not arguments.scenes or scene.__name__ in arguments.scenes]
+    for scene in (*wanted, *((others,) if arguments.peers else ())):
+        with tempfile.TemporaryDirectory() as folder, homes(Path(folder)) as env:
+            scene(env)
+    if arguments.write:
+        REPORT.write(REPOSITORY / "docs" / "cost.md", arguments.peers)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import socket
 import sys
@@ -17,6 +18,7 @@ from cockpit.supervisor.spawn import attach, start
 from cockpit.supervisor.stop import stop
 
 _HERE = Path(__file__).parent
+REPOSITORY = _HERE.parent.parent
 PAGE = _HERE.parent / "fixtures" / "metrics" / "cpu-0.32-tiny.txt"
 SLUG = """name: bench/model-{n}
 model: Bench {n}
@@ -33,6 +35,7 @@ def homes(folder: Path) -> Iterator[dict[str, str]]:
     env = {
         **os.environ,
         "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPATH": str(REPOSITORY),
         **{f"XDG_{name}_HOME": str(folder / name.lower()) for name in names},
     }
     before = dict(os.environ)
@@ -44,6 +47,11 @@ def homes(folder: Path) -> Iterator[dict[str, str]]:
             stop(attach(record))
         os.environ.clear()
         os.environ.update(before)
+
+
+def compile_all() -> None:
+    """Bytecode of the cockpit, as an installation has it: a first frame is measured warm."""
+    compileall.compile_dir(REPOSITORY / "cockpit", quiet=2)
 
 
 def write_slugs(env: dict[str, str], count: int) -> None:

@@ -12,6 +12,7 @@ import struct
 import termios
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -83,10 +84,18 @@ class Terminal:
         os.write(self._master, key.encode())
         return time.perf_counter() - began if self._read(1.0) else None
 
+    def cpu_seconds(self) -> float:
+        """CPU of all its threads so far, in seconds, as the scheduler counts nanoseconds."""
+        used = 0
+        for thread in Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                used += int((thread / "schedstat").read_text().split()[0])
+        return used / 1e9
+
     def cost(self, seconds: float) -> tuple[float, float, int]:
         """At rest for so long: share of one core, RSS in bytes, bytes written a second."""
         before, began = self._process.cpu_times(), time.perf_counter()
         written = self.drain(seconds)
         after, took = self._process.cpu_times(), time.perf_counter() - began
         used = after.user + after.system - before.user - before.system
-        return used / took, self._process.memory_info().rss, round(written / took)
+        return abs(used) / took, self._process.memory_info().rss, round(written / took)

@@ -19,6 +19,8 @@ class Panel(Widget):
         self._rows: list[Row] = []
         self._content = Content("")
         self._shown = False
+        self._needed: tuple[int, int] | None = None
+        """Width and lines of what is shown; None before something is, and where that is not known."""
         self._wraps = wraps
 
     def render(self) -> Content:
@@ -26,14 +28,24 @@ class Panel(Widget):
         return self._content
 
     def show(self, rows: list[Row]) -> None:
-        """Show these lines; ``wraps`` panels may change their height with any change of their text."""
+        """Show these lines; those of a ``wraps`` panel may need more of the screen's lines, or fewer, than before."""
         if self._shown and rows == self._rows:
             return
+        self._shown = True
         before, self._rows = self._rows, rows
         self._content = rows_content(rows)
-        if not self._shown or self._wraps or len(rows) != len(before):
-            self._shown = True
+        had, self._needed = self._needed, self._needs()
+        if self._needed is None or had != self._needed:
             self.refresh(layout=True)
-            return
-        changed = [y for y, (old, new) in enumerate(zip(before, rows, strict=True)) if old != new]
-        self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
+        elif self._wraps:
+            self.refresh()
+        else:
+            changed = [y for y, (old, new) in enumerate(zip(before, rows, strict=True)) if old != new]
+            self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
+
+    def _needs(self) -> tuple[int, int] | None:
+        """Width, and the lines of the screen that the text needs there; None as long as that cannot be known."""
+        width = self.size.width
+        if not self._wraps:
+            return 0, len(self._rows)
+        return (width, self._content.get_height(self.styles.get_rules(), width)) if width else None
