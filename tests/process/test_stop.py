@@ -42,7 +42,6 @@ def test_a_ready_server_ends_by_sigterm_and_only_its_log_stays(make_plan: Plans)
     events: list[str] = []
     result = stop(running, events.append)
     assert result.stopped and result.exit_code == 0 and result.orphans == ()
-    assert result.seconds < 3
     assert events == [f"sent SIGTERM to process {root_of(running).pid}"]
     assert store.load_all() == ([], [])
     assert Path(running.record.log).stat().st_size > 0
@@ -51,9 +50,10 @@ def test_a_ready_server_ends_by_sigterm_and_only_its_log_stays(make_plan: Plans)
 def test_a_loading_server_that_swallows_sigterm_ends_by_sigint(make_plan: Plans) -> None:
     running = start(make_plan("--swallow-sigterm-while-loading", "--boot-seconds", "60"))
     assert wait_for(lambda: Path(running.record.log).stat().st_size > 0)
-    result = stop(running)
+    events: list[str] = []
+    result = stop(running, events.append)
     assert result.stopped and result.exit_code == -signal.SIGINT
-    assert result.seconds < 5
+    assert events == [f"sent SIGINT to process {root_of(running).pid}"]  # at once, and once
 
 
 def test_a_server_that_ignores_all_signals_is_killed_with_its_group(make_plan: Plans) -> None:
