@@ -13,6 +13,7 @@ from cockpit.supervisor.diagnose.files import diagnose_record, end_of
 from cockpit.supervisor.diagnose.types import Diagnosis
 from cockpit.supervisor.endpoint import answers_health, base_url, served_models
 from cockpit.supervisor.log_bounds import bound
+from cockpit.supervisor.logfile import refuse_no_log
 from cockpit.supervisor.others import (
     Other,
     as_record,
@@ -123,8 +124,9 @@ class Fleet:
         return self.diagnose(name) if probe(self.running(name)) == "dead" else None
 
     def diagnose(self, name: str) -> Diagnosis:
-        """What log and record say of an instance, dead or alive. Raises CockpitError for an unknown one."""
+        """What log and record say of an instance, dead or alive. Raises CockpitError for none, or without a log."""
         running = self.running(name)
+        refuse_no_log(running.record.log)
         dead = probe(running) == "dead"
         return diagnose_record(running.record, end_of(running.record, dead))
 

@@ -42,12 +42,14 @@ def _diagnosis(source: str) -> Diagnosis:
 
     if source == "-" or Path(source).expanduser().exists() or source.startswith(("/", ".", "~")):
         return diagnose_file(source)
+    session = Session()
     try:
-        return Session().diagnose(source)
+        session.running(source)
     except CockpitError as error:
         if Path(source).suffix:
             return diagnose_file(source)
         raise CockpitError(f"{source} is neither a log file nor an instance", error.title, error.fix) from error
+    return session.diagnose(source)
 
 
 def text_lines(diagnosis: Diagnosis) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cockpit.cli.options import verb
 from cockpit.cli.output import emit, say
 from cockpit.supervisor.log_bounds import bound
-from cockpit.supervisor.logfile import Tail, last_lines
+from cockpit.supervisor.logfile import Tail, last_lines, refuse_no_log
 
 if TYPE_CHECKING:
     from cockpit.supervisor.spawn import Running
@@ -38,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CockpitError("--json prints one value, -f never ends", fix="Use one of them.")
     running = Session().running(arguments.name)
     path = running.record.log
+    refuse_no_log(path)
     if arguments.follow:
         return _follow(running, arguments.lines)
     lines = last_lines(path, arguments.lines)

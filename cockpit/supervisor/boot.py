@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from cockpit.supervisor.diagnose.lines import parse
 from cockpit.supervisor.diagnose.matcher import conclude
 from cockpit.supervisor.diagnose.reader import TroubleReader
 from cockpit.supervisor.diagnose.types import Diagnosis, End
-from cockpit.supervisor.logfile import read_lines
+from cockpit.supervisor.logfile import open_log, read_lines
 
 _CLOCK_SLACK_SECONDS = 2.0
 """Stamps have whole seconds, and the clock may be set by a little during a boot."""
@@ -121,7 +120,7 @@ def boot_of(path: str, spawned_at: float) -> BootState | None:
     """The boot that a log file tells of, read until the server answered; None when it cannot be read."""
     log = BootLog(spawned_at)
     try:
-        with Path(path).open("rb") as stream:
+        with open_log(path) as stream:
             for line in read_lines(stream, _MAX_LINE_CHARACTERS):
                 log.feed((line,), time.time())
                 if log.is_ready:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-from collections.abc import Collection, Iterator
+import stat
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from cockpit.errors import CockpitError
 from cockpit.redact import redact, secret_values
 from cockpit.supervisor.log_bounds import HEAD_BYTES, MARK
 
@@ -15,12 +18,55 @@ MAX_LINE_CHARACTERS = 2000
 _MAX_LINE_BYTES = 1 << 16
 _MAX_READ_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 16
+_KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+NO_LOG_FIX = "Give the path of the log itself; what a command prints is read by `COMMAND | cockpit diagnose -`."
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC: titles, links, clipboard
     r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c]*(?:\x1b\\|\x9c)"  # DCS, SOS, PM, APC
     r"|\x1b[ -/]*[0-~]"  # other two-character and charset sequences
 )
+
+
+class NoLogError(OSError):
+    """What is there is no log: a device or a pipe, which could be read for ever."""
+
+
+def open_log(path: str | Path) -> BinaryIO:
+    """Open a log to read, without waiting for anybody who might write to it.
+
+    Raises OSError for one that cannot be read; NoLogError for what is no regular file.
+    """
+    _refuse(Path(path).stat().st_mode)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        _refuse(os.fstat(descriptor).st_mode)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _refuse(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
+        raise NoLogError(errno.EINVAL, f"it is {kind}, and a log is a regular file")
+
+
+def refuse_no_log(path: str | Path) -> None:
+    """Raise CockpitError where the path leads to something that is no log; a file that is not there is none."""
+    try:
+        open_log(path).close()
+    except NoLogError as error:
+        raise CockpitError(f"{path} cannot be read", str(error.strerror), NO_LOG_FIX) from error
+    except OSError:
+        return
 
 
 def clean(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:
@@ -90,7 +136,7 @@ class Tail:
         A file that is not there (yet) has no lines.
         """
         try:
-            with self._path.open("rb") as handle:
+            with open_log(self._path) as handle:
                 status = os.fstat(handle.fileno())
                 self._notice(handle, (status.st_dev, status.st_ino), status.st_size)
                 handle.seek(self._offset)
@@ -150,7 +196,7 @@ def last_lines(path: str | Path, count: int, limit: int = MAX_LINE_CHARACTERS) -
     if count <= 0:
         return []
     try:
-        with Path(path).open("rb") as handle:
+        with open_log(path) as handle:
             start = handle.seek(0, os.SEEK_END)
             data = b""
             most = count * _MAX_LINE_BYTES

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from cockpit.errors import CockpitError
 from cockpit.supervisor.boot import BootLog
 from cockpit.supervisor.diagnose.types import Diagnosis, End
-from cockpit.supervisor.logfile import read_lines
+from cockpit.supervisor.logfile import NO_LOG_FIX, NoLogError, open_log, read_lines
 from cockpit.supervisor.record import InstanceRecord
 
 _MAX_CHARACTERS = 8000
@@ -35,8 +35,10 @@ def diagnose_file(source: str) -> Diagnosis:
     if source == "-":
         return _diagnose(sys.stdin.buffer, "stdin")
     try:
-        with Path(source).expanduser().open("rb") as stream:
+        with open_log(Path(source).expanduser()) as stream:
             return _diagnose(stream, source)
+    except NoLogError as error:
+        raise CockpitError(f"{source} cannot be read", error.strerror or str(error), NO_LOG_FIX) from error
     except OSError as error:
         fix = "Give the path of a log, - for stdin, or the name of an instance of `cockpit ps`."
         raise CockpitError(f"{source} cannot be read", error.strerror or str(error), fix) from error
@@ -45,7 +47,7 @@ def diagnose_file(source: str) -> Diagnosis:
 def diagnose_record(record: InstanceRecord, end: End) -> Diagnosis:
     """The diagnosis of an instance, from its log and its record."""
     try:
-        with Path(record.log).open("rb") as stream:
+        with open_log(record.log) as stream:
             return diagnose_lines(read_lines(stream, _MAX_CHARACTERS), end, record.created_at)
     except OSError:
         return diagnose_lines((), end, record.created_at)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import tempfile
 import unicodedata
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +15,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cockpit import paths
+from cockpit.cli.main import main
+from cockpit.errors import CockpitError
+from cockpit.supervisor import store
+from cockpit.supervisor.boot import boot_of
+from cockpit.supervisor.diagnose.files import diagnose_file
 from cockpit.supervisor.logfile import Tail, clean, last_lines
+from cockpit.supervisor.record import InstanceRecord
 
 PARTS = [b"\n", b"\r", b"\r\n", b"a", b"bc ", b"\xff", "é".encode(), b"\xe2\x82", b"\x1b[31m", b"\x00", b"x" * 70_000]
 BYTES = st.lists(st.sampled_from(PARTS)).map(b"".join) | st.binary(max_size=300)
@@ -151,3 +161,62 @@ def test_a_line_without_an_end_is_kept_in_bounds(tmp_path: Path) -> None:
         lines += tail.read()
     assert [len(line) for line in lines] == [2000, 4]
     assert last_lines(path, 1) == ["next"]
+
+
+NO_LOGS = ["zero", "pipe", "socket", "folder"]
+
+
+@pytest.fixture
+def no_log(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Something that is no regular file, and that would be read or waited for without an end."""
+    place = tmp_path / "x.log"
+    with contextlib.ExitStack() as held:
+        match request.param:
+            case "zero":
+                place.symlink_to("/dev/zero")
+            case "pipe":
+                os.mkfifo(place)
+            case "socket":
+                held.enter_context(socket.socket(socket.AF_UNIX)).bind(str(place))
+            case "folder":
+                place.mkdir()
+        yield place
+
+
+@pytest.mark.parametrize("no_log", NO_LOGS, indirect=True)
+def test_what_is_no_regular_file_is_never_read(no_log: Path) -> None:
+    tail = Tail(no_log)
+    assert (tail.read(), tail.unread_bytes, last_lines(no_log, 5), boot_of(str(no_log), 0.0)) == ([], 0, [], None)
+    with pytest.raises(CockpitError, match="cannot be read"):
+        diagnose_file(str(no_log))
+
+
+@pytest.mark.parametrize("no_log", NO_LOGS, indirect=True)
+def test_a_record_that_names_something_else_as_its_log_is_refused_in_one_sentence(
+    no_log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(no_log.parent / "state"))
+    paths.ensure_private(paths.instances_home())
+    store.save(record_of(no_log))
+    for words in (["logs", "odd"], ["logs", "odd", "-f"], ["logs", "odd", "--json"], ["diagnose", "odd"]):
+        assert main(words) == 2
+        said = capsys.readouterr()
+        assert "x.log cannot be read" in said.err + said.out and "Traceback" not in said.err
+
+
+def record_of(log: Path) -> InstanceRecord:
+    return InstanceRecord(
+        name="odd",
+        slug="cpu/odd",
+        model="m",
+        served_model_name="m",
+        argv=("vllm", "serve"),
+        env={},
+        cwd="/",
+        host="127.0.0.1",
+        port=8000,
+        url="http://127.0.0.1:8000",
+        log=str(log),
+        created_at=1.0,
+        ended_at=2.0,
+    )
