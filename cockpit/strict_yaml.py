@@ -14,6 +14,8 @@ import yaml
 from cockpit.errors import CockpitError
 
 _FIX = "Correct that line and run the command again."
+_FIX_FILE = "Correct the file and run the command again."
+_FIX_EMPTY = "Write its keys into it, or take the file away."
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
 """Levels of nesting. PyYAML takes minutes over some 20,000 open brackets, and a recipe has four."""
@@ -75,8 +77,9 @@ class _Loader(yaml.composer.Composer, _Events, _Resolver):  # type: ignore[misc]
 
 
 def _fail(message: str, mark: Any, origin: str) -> CockpitError:
-    where = origin if mark is None else f"{origin}, line {mark.line + 1}"
-    return CockpitError(f"{where}: {message}", fix=_FIX)
+    if mark is None:
+        return CockpitError(f"{origin}: {message}", fix=_FIX_FILE)
+    return CockpitError(f"{origin}, line {mark.line + 1}: {message}", fix=_FIX)
 
 
 def _scalar(node: yaml.ScalarNode, origin: str) -> Any:
@@ -140,7 +143,7 @@ def _parse(text: str, origin: str) -> tuple[Any, dict[tuple[str | int, ...], int
         raise CockpitError(f"{origin}, line {line}: not valid YAML, a figure is out of range", fix=_FIX) from error
     lines: dict[tuple[str | int, ...], int] = {}
     if node is None:
-        raise _fail("the file is empty", None, origin)
+        raise CockpitError(f"{origin}: the file is empty", fix=_FIX_EMPTY)
     return _build(node, origin, lines, ()), lines
 
 

@@ -55,14 +55,29 @@ def _report(result: StopResult, quiet: bool) -> int:
         tell(f"cockpit: {result.instance} left processes that cannot be ended: {list(result.orphans)}.")
         return 1
     if not quiet:
-        say(f"{result.instance} stopped after {result.seconds:.1f} s")
+        say(_sentence(result))
     return 0
+
+
+def _sentence(result: StopResult) -> str:
+    """What was done: a dead server is not stopped, what it left is cleared away."""
+    if not result.was_dead:
+        return f"{result.instance} stopped after {result.seconds:.1f} s"
+    cleared = ["its record"]
+    if result.left_processes:
+        cleared.append("1 process" if result.left_processes == 1 else f"{result.left_processes} processes")
+    if result.segments_removed:
+        plural = "" if result.segments_removed == 1 else "s"
+        cleared.append(f"{result.segments_removed} segment{plural} of shared memory")
+    text = f"{result.instance} was dead already; cleared away: {', '.join(cleared)}."
+    return f"{text} Its log stays: {result.log}" if result.log else text
 
 
 def _json(result: StopResult) -> dict[str, Any]:
     return {
         "instance": result.instance,
         "stopped": result.stopped,
+        "was_dead": result.was_dead,
         "seconds": round(result.seconds, 3),
         "orphans": result.orphans,
         "gpu_bytes_freed": result.gpu_bytes_freed,

@@ -14,6 +14,9 @@ from cockpit.planner.forecast_types import Fits, Forecast
 from cockpit.rig.types import Rig
 from cockpit.units import gib, tokens
 
+_CELLS = 22
+"""What a list has for the text of a fit."""
+
 
 class SlugFit(msgspec.Struct, frozen=True, kw_only=True):
     """One slug on one rig."""
@@ -38,12 +41,21 @@ def slug_fit(slug: Slug, chosen: Mapping[str, Any], facts: Facts) -> SlugFit:
     return SlugFit(fits=forecast.fits, reason=forecast.reason, forecast=forecast)
 
 
+def _may_fit(fit: SlugFit) -> bool:
+    """Whether it lacks room by the forecast itself, and fits within its error alone."""
+    return fit.fits == "tight" and (fit.forecast.headroom_tokens or 0) < 0
+
+
 def _gpus(count: int) -> str:
     return "1 GPU" if count == 1 else f"{count} GPUs"
 
 
 def fit_text(fit: SlugFit) -> str:
-    """``2.38x +361,729``, ``tight +1,528``, ``no: needs 3.1 GiB more``, ``needs 4 GPUs`` or ``?``."""
+    """What a list shows of it, in 22 cells.
+
+    ``2.38x +361,729``, ``tight +1,528``, ``maybe -7,282 ±35,000``, ``no: needs 3.1 GiB more``, ``needs 4 GPUs``
+    or ``?``.
+    """
     forecast = fit.forecast
     if fit.needs_gpus is not None:
         return f"needs {_gpus(fit.needs_gpus)}"
@@ -53,6 +65,10 @@ def fit_text(fit: SlugFit) -> str:
         return f"no: needs {gib(forecast.missing_bytes)} GiB more" if forecast.missing_bytes else "no: memory in use"
     headroom = forecast.headroom_tokens
     spare = "" if headroom is None else f" {headroom:+,}"
+    if _may_fit(fit):
+        error = forecast.error_tokens
+        with_error = f"maybe{spare}" if error is None else f"maybe{spare} ±{tokens(error)}"
+        return with_error if len(with_error) <= _CELLS else f"maybe{spare}"
     if fit.fits == "tight" or forecast.kv is None:
         return f"tight{spare}" if fit.fits == "tight" else f"yes{spare}"
     at_once = forecast.kv.max_concurrency
@@ -65,6 +81,8 @@ def fit_sentence(fit: SlugFit) -> str:
     if fit.needs_gpus is not None or fit.fits == "unknown":
         return fit.reason or "nothing is known of its memory"
     parts = {"yes": "fits", "tight": "tight", "no": "does not fit"}[fit.fits]
+    if _may_fit(fit):
+        parts = "may fit"
     if kv is not None and fit.fits != "no":
         parts += (
             f": {tokens(kv.capacity_tokens)} tokens of KV pool, {kv.max_concurrency:,.2f} requests at full context"

@@ -61,11 +61,15 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
         digits = text[:-1] if factor != 1 else text
         digits = digits.replace(",", "").replace("_", "")
         if not (digits.isascii() and digits.isdigit()) or len(digits) > 12:
-            raise ValueError("use a whole number" + (f", or {DEFAULT_WORD}" if self.optional else ""))
+            raise ValueError(self._allowed())
         number = int(digits) * factor
         if not self.low <= number <= self.high:
-            raise ValueError(f"use {self.low:,} to {self.high:,}")
+            raise ValueError(self._allowed())
         return number
+
+    def _allowed(self) -> str:
+        low, high = (f"{bound:,}" if self.grouped else str(bound) for bound in (self.low, self.high))
+        return f"use a whole number, {low} to {high}" + (f", or {DEFAULT_WORD}" if self.optional else "")
 
     def show(self, value: Any) -> str:
         """Value → text for the screen."""

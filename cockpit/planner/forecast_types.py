@@ -87,3 +87,11 @@ class Forecast(Frozen, frozen=True, kw_only=True):
     learned_from: LearnedFrom | None = None
     changes: tuple[Change, ...] = ()
     """Smallest changes that make it fit; empty when it fits or none does."""
+
+    @property
+    def error_tokens(self) -> int | None:
+        """How far off the pool's tokens may be, either way; None where either figure is unknown."""
+        kv = self.kv
+        if kv is None or self.error_bytes is None or kv.blocks == 0:
+            return None
+        return round(self.error_bytes * kv.capacity_tokens / (kv.blocks * kv.bytes_per_block))

@@ -36,6 +36,14 @@ class StopResult(msgspec.Struct, frozen=True, kw_only=True):
     """Filled by who reads the GPUs."""
     exit_code: int | None = None
     """Of the server, where this cockpit had started it."""
+    was_dead: bool = False
+    """The server had ended before: only what it left was cleared away."""
+    left_processes: int = 0
+    """Engines and workers that a dead server had left."""
+    segments_removed: int = 0
+    """Segments of shared memory that nobody needed any more."""
+    log: str = ""
+    """Path of the log, which stays."""
 
 
 def stop(
@@ -79,6 +87,8 @@ class _Stop:
         """Do it."""
         began = time.monotonic()
         self._sweep.look()
+        was_dead = self._running.poll() is not None
+        left = len(self._descendants()) if was_dead else 0
         # On a full disk the server is stopped all the same.
         self._running.note(stop_requested_at=time.time(), descendants=self._descendants())
         root = self._running.record.process
@@ -94,6 +104,10 @@ class _Stop:
             seconds=time.monotonic() - began,
             orphans=orphans,
             exit_code=None if exit_ is None else exit_.code,
+            was_dead=was_dead,
+            left_processes=left,
+            segments_removed=self._sweep.segments_removed,
+            log=self._running.record.log,
         )
 
     def _descendants(self) -> tuple[ProcessIdentity, ...]:

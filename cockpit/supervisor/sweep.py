@@ -32,6 +32,7 @@ class Sweep:
         self._find = look
         self.say = say
         self.members: dict[ProcessIdentity, None] = {}
+        self.segments_removed = 0
         self._segments: frozenset[Segment] = frozenset(segments)
 
     def look(self) -> None:
@@ -62,9 +63,9 @@ class Sweep:
                 break
             self.look()
         left = tuple(sorted(who.pid for who in self.alive()))
-        removed = 0 if left else remove_leftovers(self._segments)
-        if removed:
-            self.say(f"removed {removed} shared memory segments that it left")
+        self.segments_removed = 0 if left else remove_leftovers(self._segments)
+        if self.segments_removed:
+            self.say(f"removed {self.segments_removed} shared memory segments that it left")
         return left
 
     def signal(self, who: ProcessIdentity, number: signal.Signals) -> None:

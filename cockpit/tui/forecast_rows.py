@@ -152,14 +152,6 @@ def legend_rows(gpu: GpuForecast) -> list[Row]:
     return rows
 
 
-def error_tokens(forecast: Forecast) -> int | None:
-    """How far off the pool's tokens may be; None where either figure is unknown."""
-    kv = forecast.kv
-    if kv is None or forecast.error_bytes is None or kv.blocks == 0:
-        return None
-    return round(forecast.error_bytes * kv.capacity_tokens / (kv.blocks * kv.bytes_per_block))
-
-
 def signed_tokens(count: int) -> str:
     """``+361,729`` or ``-12,288``."""
     return f"{count:+,}"
@@ -180,7 +172,7 @@ def pool_rows(forecast: Forecast) -> list[Row]:
     rows: list[Row] = []
     kv = forecast.kv
     if kv is not None:
-        error = error_tokens(forecast)
+        error = forecast.error_tokens
         band = "" if error is None else f" ±{units.tokens(error)}"
         rows.append([_name("pool"), (f"{units.tokens(kv.capacity_tokens)}", "bold"), (f"{band} tokens", "")])
         rows.append([_name("requests"), (concurrency(kv.max_concurrency), "bold"), (" at full context", "")])

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cockpit.cli import main as cli
 from cockpit.launch.types import LaunchPlan
 from cockpit.supervisor import process, store
 from cockpit.supervisor.ready import probe, state_of
@@ -104,7 +105,27 @@ def test_a_dead_instance_is_cleaned_by_stop(make_plan: Plans) -> None:
     until_settled(running)
     result = stop(store.load("cpu-fake"))
     assert result.stopped and result.exit_code == 1
+    assert (result.was_dead, result.left_processes, result.segments_removed) == (True, 0, 0)
+    assert result.log == running.record.log
     assert store.load_all() == ([], [])
+
+
+def test_stop_of_a_dead_server_says_what_was_cleared_away(
+    make_plan: Plans, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = start(make_plan("--fork-children", "2", "--stubborn-children", "--shared-memory"))
+    until_settled(running)
+    assert forked(running, 3)
+    os.kill(root_of(running).pid, signal.SIGKILL)
+    assert wait_for(lambda: probe(running) == "dead")
+    assert cli.main(("stop", "cpu-fake")) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("cpu-fake was dead already; cleared away: its record, 3 processes, ")
+    assert "of shared memory. Its log stays: " in said and running.record.log in said
+    living = start(make_plan())
+    until_settled(living)
+    assert cli.main(("stop", "cpu-fake")) == 0
+    assert re.fullmatch(r"cpu-fake stopped after \d+\.\d s\n", capsys.readouterr().out)
 
 
 def test_leaked_shared_memory_of_a_killed_server_is_removed_and_no_other(make_plan: Plans) -> None:

@@ -178,16 +178,16 @@ async def environ_of_fake(pilot: Cockpit, pid: int) -> dict[str, str]:
 
 async def test_a_bad_value_keeps_the_editor_open_with_a_sentence(make_session: MakeSession) -> None:
     cases = (
-        ("l", "many", "Use a whole number."),
-        ("l", "5", "Use 16 to 16,777,216."),
-        ("l", "", "Use a whole number."),
+        ("l", "many", "Use a whole number, 16 to 16,777,216."),
+        ("l", "5", "Use a whole number, 16 to 16,777,216."),
+        ("l", "", "Use a whole number, 16 to 16,777,216."),
         ("u", "1.5", "Use a number above 0 and up to 1"),
-        ("s", "-1", "Use a whole number, or default."),
-        ("m", "99", "Use 0 to 16."),
+        ("s", "-1", "Use a whole number, 1 to 4,096, or default."),
+        ("m", "99", "Use a whole number, 0 to 16."),
         ("g", "0,0", "Name each GPU once."),
         ("g", "a", "Use GPU indices separated by commas"),
         ("h", "[bold]", "Use a host name or address"),
-        ("o", "70000", "Use 1 to 65,535."),
+        ("o", "70000", "Use a whole number, 1 to 65535."),
     )
     async with opened(make_session(rig_of(2)), SMALLEST) as pilot:
         card = await open_card(pilot, DENSE_W4)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cockpit.planner.forecast_types import Forecast, LearnedFrom
 from cockpit.tui.content import STYLES, row_text
-from cockpit.tui.forecast_rows import bar_rows, brief_rows, change_rows, error_tokens, forecast_rows, suggestion
+from cockpit.tui.forecast_rows import bar_rows, brief_rows, change_rows, forecast_rows, suggestion
 from cockpit.tui.memory_bar import SLICES, bar, cells, free_bytes
 from cockpit.units import GIB
 
@@ -121,7 +121,7 @@ def test_like_gpus_share_a_bar_and_unlike_ones_do_not() -> None:
 def test_unknown_figures_are_left_out_and_never_zero() -> None:
     bare = Forecast(fits="yes")
     assert [row_text(row) for row in forecast_rows(bare, 46, {})] == [" ✓ fits"]
-    assert error_tokens(bare) is None
+    assert bare.error_tokens is None
 
 
 def test_a_suggestion_is_of_one_toggle_alone() -> None:

@@ -10,6 +10,7 @@ from cockpit.telemetry.history import History
 from cockpit.tui.content import row_text
 from cockpit.tui.present import kv_rows, latency_rows, source_rows, throughput_rows
 from cockpit.tui.present_gpu import memory_rows
+from cockpit.tui.widgets.status_bar import servers_row
 from cockpit.units import GIB
 
 from .still_life import cpu_frame, gpu_frame
@@ -102,3 +103,16 @@ def test_nothing_known_is_dashes_and_never_zero() -> None:
     frame = Frame(at=0, state="ready", throughput=Throughput())
     text = "\n".join(row_text(row) for row in [*kv_rows(frame, History(), 80), *latency_rows(frame)])
     assert "0" not in text
+
+
+@pytest.mark.parametrize(
+    ("serving", "starting", "text"),
+    [
+        (0, 0, "○ 0 serving"),
+        (2, 0, "● 2 serving"),
+        (0, 1, "◐ 1 starting"),
+        (1, 2, "● 1 serving ◐ 2 starting"),
+    ],
+)
+def test_what_is_starting_is_not_said_to_serve(serving: int, starting: int, text: str) -> None:
+    assert row_text(servers_row(serving, starting)).strip() == text

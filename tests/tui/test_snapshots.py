@@ -228,7 +228,7 @@ async def test_instances(screen_text: SnapshotAssertion, size: tuple[int, int]) 
     )
     async with opened(StillSession(rig_of(4), [serving_dual(), booting]), size) as pilot:
         await pilot.press("i")
-        await until_shown(pilot, "● ready", "◐ starting", "2 serving")
+        await until_shown(pilot, "● ready", "◐ starting", "1 serving ◐ 1 starting")
         assert await settled(pilot) == screen_text
 
 

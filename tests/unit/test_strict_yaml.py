@@ -104,7 +104,9 @@ def test_a_fault_is_named_with_its_line(text: str, line: int, says: str) -> None
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n"])
 def test_an_empty_file_is_named_so(text: str) -> None:
-    assert refusal(text) == "f.yaml: the file is empty"
+    with pytest.raises(CockpitError, match=r"f\.yaml: the file is empty") as caught:
+        decode(text, Recipe, "f.yaml")
+    assert caught.value.fix == "Write its keys into it, or take the file away."
 
 
 @pytest.mark.parametrize("text", ["just words", "- a\n- b\n", "5", "null"])

@@ -57,8 +57,9 @@ class CockpitScreen(Screen[None]):
         self.query_one(StatusBar).engines = self.cockpit.engines
 
     def _set_instances(self) -> None:
-        serving = sum(view.state in ("ready", "starting") for view in self.cockpit.instances)
-        self.query_one(StatusBar).serving = serving
+        states = [view.state for view in self.cockpit.instances]
+        bar = self.query_one(StatusBar)
+        bar.starting, bar.serving = states.count("starting"), states.count("ready")
 
     def on_screen_resume(self) -> None:
         """The clock stood still meanwhile."""

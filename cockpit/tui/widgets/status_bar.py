@@ -36,6 +36,16 @@ def engine_text(engines: tuple[Engine, ...] | None) -> str:
     return f"vLLM {engines[0].version} {engines[0].platform}{more}"
 
 
+def servers_row(serving: int, starting: int) -> Row:
+    """``● 1 serving``, ``◐ 1 starting``, both, or ``○ 0 serving``."""
+    row: Row = []
+    if serving:
+        row.append((f"● {serving} serving ", "good"))
+    if starting:
+        row.append((f"◐ {starting} starting ", "warn"))
+    return row or [("○ 0 serving ", "dim")]
+
+
 class StatusBar(Static):
     """One line that every screen has at its top."""
 
@@ -44,6 +54,7 @@ class StatusBar(Static):
     rig: reactive[Rig | None] = reactive(None, repaint=False)
     engines: reactive[tuple[Engine, ...] | None] = reactive(None, repaint=False)
     serving: reactive[int] = reactive(0, repaint=False)
+    starting: reactive[int] = reactive(0, repaint=False)
     clock: reactive[str] = reactive("", repaint=False)
 
     def on_mount(self) -> None:
@@ -63,8 +74,7 @@ class StatusBar(Static):
             (f" {rig_text(self.rig)} ", ""),
             (f"  {engine_text(self.engines)} ", "dim"),
         ]
-        glyph, style = ("●", "good") if self.serving else ("○", "dim")
-        right: Row = [(f"{glyph} {self.serving} serving ", style), (f" {self.clock} ", "dim")]
+        right: Row = [*servers_row(self.serving, self.starting), (f" {self.clock} ", "dim")]
         used = sum(len(text) for text, _ in (*left, *right))
         gap = max(1, self.size.width - used)
         self.update(row_content([*left, (" " * gap, ""), *right]), layout=False)
@@ -78,6 +88,10 @@ class StatusBar(Static):
         self._redraw()
 
     def watch_serving(self) -> None:
+        """Redraw."""
+        self._redraw()
+
+    def watch_starting(self) -> None:
         """Redraw."""
         self._redraw()
 
