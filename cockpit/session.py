@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from cockpit import paths
-from cockpit.api_key import find_api_key
 from cockpit.catalog.load import Entry
 from cockpit.catalog.slug import Platform, Slug
 from cockpit.checkpoint.inspect import inspect
@@ -31,9 +30,7 @@ from cockpit.launch.types import LaunchPlan
 from cockpit.planner.declared import declared_checkpoint
 from cockpit.redact import is_secret
 from cockpit.rig.engines import choose_engine, command_of, find_engines, probe_engine
-from cockpit.rig.facts import read_facts
-from cockpit.rig.flags import cached_flags
-from cockpit.rig.host import first_free_port, port_is_free, port_owner
+from cockpit.rig.host import port_is_free, port_owner
 from cockpit.rig.rig import read_rig
 from cockpit.rig.types import Engine, EngineProblem, Rig
 from cockpit.rules.finding import Finding, ToggleState, describe
@@ -42,15 +39,14 @@ from cockpit.shelf import Shelf
 from cockpit.supervisor import store
 from cockpit.supervisor.again import chosen_of, with_env
 from cockpit.supervisor.diagnose.types import Fix
-from cockpit.supervisor.holders import describe_holders
 from cockpit.supervisor.memory_history import Measured, measured
 from cockpit.supervisor.ready import state_of
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.spawn import Running, start
 from cockpit.supervisor.stop import stop
+from cockpit.this_host import FIRST_PORT, ThisHost
 
 __all__ = ["CheckpointAnswer", "InstanceView", "Session", "describe", "read_checkpoint", "refuse_if_blocked"]
-FIRST_PORT = 8000
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +98,10 @@ class Session(Shelf, Fleet):
     def _found_engines(self) -> tuple[list[Engine], list[EngineProblem]]:
         return find_engines(self.config.engines)
 
+    @cached_property
+    def _cached_repos(self) -> frozenset[str]:
+        return cached_repos(hub_cache(self.environ))
+
     @property
     def engines(self) -> tuple[Engine, ...]:
         """Usable vLLMs, preferred first."""
@@ -117,7 +117,7 @@ class Session(Shelf, Fleet):
         source = entry.model_source
         answer = self._checkpoints.get(source)
         if answer is None:
-            here = entry.slug.weights.path is not None or source in cached_repos(hub_cache(self.environ))
+            here = entry.slug.weights.path is not None or source in self._cached_repos
             answer = read_checkpoint(source) if here else CheckpointAnswer()
             self._checkpoints[source] = answer
         return answer
@@ -136,7 +136,7 @@ class Session(Shelf, Fleet):
     def refresh(self) -> None:
         """Forget the rig, the engines, the catalog and the checkpoints, so that they are read again."""
         self._checkpoints.clear()
-        for name in ("catalog", "rig", "_found_engines"):
+        for name in ("catalog", "rig", "_found_engines", "_cached_repos"):
             self.__dict__.pop(name, None)
 
     def look_at_rig_again(self) -> None:
@@ -158,8 +158,12 @@ class Session(Shelf, Fleet):
                 raise CockpitError(f"{wanted} has no vllm command in it", fix=fix)
         return choose_engine(self.engines, platform, wanted)
 
-    def facts(self, entry: Entry, wanted_engine: str | None = None) -> Facts:
-        """Everything that planning for one slug reads from the outside.
+    def this_host(self) -> ThisHost:
+        """What is the same for every slug: hand it to all of one round, so that it is read once."""
+        return ThisHost(self.environ, self.config.host, described=self._described_rig is not None)
+
+    def facts(self, entry: Entry, wanted_engine: str | None = None, host: ThisHost | None = None) -> Facts:
+        """Everything that planning for one slug reads from the outside; of the host what it knows already.
 
         Without an engine the facts say why; with one named that is unusable, raises CockpitError.
         """
@@ -171,7 +175,7 @@ class Session(Shelf, Fleet):
                 raise
             problem = error.title if not error.detail else f"{error.title}: {error.detail}"
         answer = self.checkpoint_of(entry)
-        here = self._described_rig is None
+        host = host or self.this_host()
         declared = None if answer.checkpoint is not None else self.declared(entry)
         learned = measured_boots(answer.checkpoint or declared, entry)
         return Facts(
@@ -181,26 +185,26 @@ class Session(Shelf, Fleet):
             declared=declared,
             boots=learned.boots,
             boots_problem=learned.problem,
-            host=read_facts(self.environ) if here else None,
-            gpu_holders=describe_holders() if here and entry.slug.platform == "cuda" else {},
+            host=host.facts,
+            gpu_holders=host.gpu_holders if entry.slug.platform == "cuda" else {},
             engine=engine,
-            flags=None if engine is None else cached_flags(engine),
+            flags=None if engine is None else host.flags(engine),
             engine_problem=problem,
             environ=self.environ,
-            api_key=find_api_key(self.environ) if here else None,
-            readable_secrets=_readable_secrets(entry) if here else (),
-            free_port=first_free_port(self.config.host, FIRST_PORT, taken=_promised_ports()),
+            api_key=host.api_key,
+            readable_secrets=() if host.described else _readable_secrets(entry),
+            free_port=host.free_port,
             default_host=self.config.host,
             cwd=str(Path.home()),
         )
 
-    def fit(self, entry: Entry) -> SlugFit:
+    def fit(self, entry: Entry, host: ThisHost | None = None) -> SlugFit:
         """Whether the slug fits this rig as it is written."""
-        return slug_fit(entry.slug, {}, self.facts(entry))
+        return slug_fit(entry.slug, {}, self.facts(entry, host=host))
 
-    def judge(self, entry: Entry) -> Candidate:
+    def judge(self, entry: Entry, host: ThisHost | None = None) -> Candidate:
         """The same with its rank among others of its model, at the slug's own context."""
-        return judged(entry.slug, entry.slug.max_model_len, self.facts(entry))
+        return judged(entry.slug, entry.slug.max_model_len, self.facts(entry, host=host))
 
     def best(self, words: str, max_model_len: int | None = None) -> tuple[int, tuple[Candidate, ...]]:
         """Slugs that match, the best that fits first; and the context they were compared at, the longest by default.
@@ -211,7 +215,8 @@ class Session(Shelf, Fleet):
         if not entries:
             raise CockpitError(f"no slug matches {words[:80]!r}", fix="`cockpit slugs` lists them all.")
         length = max_model_len or max(entry.slug.max_model_len for entry in entries)
-        return length, ranked(judged(entry.slug, length, self.facts(entry)) for entry in entries)
+        host = self.this_host()
+        return length, ranked(judged(entry.slug, length, self.facts(entry, host=host)) for entry in entries)
 
     def plan(self, name: str, chosen: Mapping[str, Any], wanted_engine: str | None = None) -> LaunchPlan:
         """The exact command for the slug of that name or alias. Raises CockpitError for an unknown one."""
@@ -373,11 +378,6 @@ def _readable_secrets(entry: Entry) -> tuple[str, ...]:
         return names if names and entry.file.stat().st_mode & 0o077 else ()
     except OSError:
         return ()
-
-
-def _promised_ports() -> set[int]:
-    """Ports of instances that may not have bound them yet: vLLM does so some ten seconds after its start."""
-    return {record.port for record in store.load_all()[0] if record.ended_at is None}
 
 
 def _promised_to(port: int) -> str | None:

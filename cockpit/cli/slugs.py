@@ -36,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     entries = catalog.matching(" ".join(arguments.filter))
     # The toggles say what the recipes allow; what this machine allows of it is `check`'s business.
     rig = session.rig if arguments.rig else Rig()
+    host = session.this_host()
     rows = []
     listed = []
     for entry in entries:
@@ -45,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         ctx = context_for(slug, {}, facts)
         states = toggle_states(ctx)
         values = {name: value for name, value in ctx.values.items() if name != "port"}
-        fit = session.fit(entry)
+        fit = session.fit(entry, host)
         listed.append(slug_json(entry, states, values, fit))
         spec = slug.speculative
         rows.append(

@@ -144,10 +144,11 @@ class CockpitApp(FixApp):
     def _judge(self) -> None:
         """In the same thread: a forecast of every slug; a slug without one stays at its dots."""
         judged: dict[str, Candidate] = {}
+        host = self.session.this_host()
         for entry in self.session.catalog.entries:
             if get_current_worker().is_cancelled:
                 return
-            judged[entry.slug.name] = self.session.judge(entry)
+            judged[entry.slug.name] = self.session.judge(entry, host)
         self.call_later(self._have_judged, judged)
 
     def memory_changed(self) -> None:

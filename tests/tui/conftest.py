@@ -48,9 +48,9 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     # Far from 8000: a real vLLM may be loading there, which binds its port long before it listens.
-    monkeypatch.setattr("cockpit.session.FIRST_PORT", 20_000 + os.getpid() % 10_000)
+    monkeypatch.setattr("cockpit.this_host.FIRST_PORT", 20_000 + os.getpid() % 10_000)
     # The host is as fixed as the rig: a machine without a compiler or with models in its cache tests the same.
-    monkeypatch.setattr("cockpit.session.read_facts", lambda _: HOST)
+    monkeypatch.setattr("cockpit.this_host.read_facts", lambda _: HOST)
     monkeypatch.setattr("cockpit.supervisor.others.find_foreign", lambda _: ())
     monkeypatch.setattr("cockpit.supervisor.others.find_settled_leftovers", tuple)
     monkeypatch.setattr("cockpit.supervisor.holders.gpu_holders", dict)

@@ -39,7 +39,7 @@ at_both_sizes = pytest.mark.parametrize("size", SIZES, ids=[f"{width}x{height}" 
 
 @pytest.fixture(autouse=True)
 def same_port_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cockpit.session.first_free_port", lambda *_, **__: 8000)
+    monkeypatch.setattr("cockpit.this_host.first_free_port", lambda *_, **__: 8000)
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit import paths
+from cockpit import paths, this_host
 from cockpit.config import Config
 from cockpit.errors import CockpitError
 from cockpit.rig.described import load_rig
@@ -95,3 +95,31 @@ def test_nothing_is_started_on_a_rig_that_is_only_described() -> None:
     with pytest.raises(CockpitError, match="only described") as caught:
         one.start(one.plan("vllm/dual", {}), force=True)
     assert caught.value.exit_code == 2
+
+
+def test_what_all_slugs_share_is_read_once_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+
+    def counted(name: str) -> None:
+        real = getattr(this_host, name)
+
+        def read(*arguments: object, **options: object) -> object:
+            reads.append(name)
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(this_host, name, read)
+
+    shared = ["describe_holders", "find_api_key", "first_free_port", "read_facts"]
+    for name in shared:
+        counted(name)
+    one = session()
+    host = one.this_host()
+    entries = one.catalog.entries
+    assert len(entries) > 5 and {entry.slug.platform for entry in entries} == {"cpu", "cuda"}
+    together = [one.judge(entry, host) for entry in entries]
+    assert sorted(reads) == shared
+    assert together == [one.judge(entry) for entry in entries]
+    assert reads.count("read_facts") == 1 + len(entries), "a slug on its own is judged by the host as it is now"
+    reads.clear()
+    assert len(one.best("qwen")[1]) > 1
+    assert sorted(reads) == shared
