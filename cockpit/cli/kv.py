@@ -131,16 +131,12 @@ def _of_slug(session: Session, entry: Entry) -> _Source:
     return _Source(declared, entry.slug, "declared")
 
 
-def _flag(slug: Slug | None, name: str) -> int | None:
-    """A whole number among a slug's further flags."""
-    value = slug.flags.get(name) if slug else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-
-
 def _settings(arguments: argparse.Namespace, checkpoint: Checkpoint, slug: Slug | None) -> KvSettings:
     """Options, else what the slug says, else the checkpoint's own context and vLLM's defaults."""
+    from cockpit.launch.forecast import whole_number
     from cockpit.planner.types import KvSettings
 
+    flags = slug.flags if slug else {}
     spec = slug.speculative if slug else None
     length = arguments.max_model_len or (slug.max_model_len if slug else checkpoint.max_model_len)
     if length is None:
@@ -159,12 +155,14 @@ def _settings(arguments: argparse.Namespace, checkpoint: Checkpoint, slug: Slug 
         platform=arguments.platform or (slug.platform if slug else "cuda"),
         engine_version=arguments.engine_version,
         capability=arguments.capability,
-        max_num_batched_tokens=arguments.max_num_batched_tokens or _flag(slug, "max-num-batched-tokens"),
+        max_num_batched_tokens=arguments.max_num_batched_tokens or whole_number(flags.get("max-num-batched-tokens")),
+        vision=slug is not None and slug.weights.vision and flags.get("language-model-only") is not True,
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print it. Exit 1 where the KV cache of the model is not known, 2 for a CONFIG that cannot be read."""
+    from cockpit.launch.forecast import not_modelled
     from cockpit.planner.families import kv_model
     from cockpit.planner.kv import forecast_layout, largest_length
     from cockpit.planner.layout import kv_layout
@@ -173,7 +171,8 @@ def run(arguments: argparse.Namespace) -> int:
     checkpoint, slug, basis = _source(arguments.config)
     settings = _settings(arguments, checkpoint, slug)
     available = int(arguments.available_gib * GIB)
-    model = kv_model(checkpoint)
+    reason = not_modelled(slug.flags, pool_alone=True) if slug else None
+    model = kv_model(checkpoint) if reason is None else KvUnknown(reason=reason)
     layout = model if isinstance(model, KvUnknown) else kv_layout(model, settings)
     if isinstance(layout, KvUnknown):
         return _unknown(arguments, layout, basis)

@@ -36,6 +36,8 @@ _OTHER_SHARES = {
     "prefill-context-parallel-size": "a context that is shared by ranks",
 }
 """Flags whose effect on a card's memory is not modelled, unless they are 0 or 1."""
+_BESIDE_THE_POOL = ("cpu-offload-gb",)
+"""Of them those that change how large a pool is, and nothing of what is made of it."""
 _OTHER_POOLS = {
     "kv-cache-dtype-skip-layers": "layers whose KV cache has another type",
     "block-size": "blocks of a given size",
@@ -71,7 +73,8 @@ def _size(value: object) -> int | None:
     return None if match is None else int(float(match[1]) * _UNITS[match[2] or ""])
 
 
-def _whole(value: object) -> int | None:
+def whole_number(value: object) -> int | None:
+    """A flag's value such as 8192 or 8k, as vLLM reads it; None for one that is none above 0."""
     size = _size(value)
     return size if size is not None and not isinstance(value, bool) and size > 0 else None
 
@@ -83,10 +86,10 @@ def _variable(ctx: Context, subject: Subject, name: str) -> str:
 def _pool_bytes(ctx: Context, subject: Subject) -> int | None:
     """Size of the KV pool where a flag or the CPU build's variable says it."""
     flags = ctx.slug.flags
-    given = _whole(flags.get("kv-cache-memory-bytes", flags.get("kv-cache-memory")))
+    given = whole_number(flags.get("kv-cache-memory-bytes", flags.get("kv-cache-memory")))
     if given is not None or ctx.slug.platform != "cpu":
         return given
-    space = _whole(_variable(ctx, subject, "VLLM_CPU_KVCACHE_SPACE"))
+    space = whole_number(_variable(ctx, subject, "VLLM_CPU_KVCACHE_SPACE"))
     return None if space is None else space * GIB
 
 
@@ -151,7 +154,7 @@ def memory_settings(ctx: Context, subject: Subject, cards: tuple[CardMemory, ...
         engine_version=engine.version if engine is not None else None,
         capability=None if cpu else min(ctx.capabilities, default=None),
         cuda_runtime=None if engine is None or engine.cuda is None else engine.cuda[0],
-        max_num_batched_tokens=_whole(flags.get("max-num-batched-tokens")),
+        max_num_batched_tokens=whole_number(flags.get("max-num-batched-tokens")),
         gpu_total_bytes=None if smallest is None else smallest.total_bytes,
         gpu_name=None if smallest is None else smallest.name,
         vision=vision,
@@ -259,11 +262,11 @@ def _lesson(ctx: Context, subject: Subject, settings: MemorySettings, weights: P
     return lesson_of(boot, subject.checkpoint, settings, weights)
 
 
-def _not_modelled(ctx: Context) -> str | None:
-    """Why nothing is known of the memory, where one of the slug's further flags decides on it."""
-    flags = ctx.slug.flags
+def not_modelled(flags: Mapping[str, Any], pool_alone: bool = False) -> str | None:
+    """Why nothing is known of the memory, or of its pool alone, where one of a slug's further flags decides on it."""
     for flag, what in _OTHER_SHARES.items():
-        if flags.get(flag, 1) not in (1, 0, "1", "0"):
+        beside = pool_alone and flag in _BESIDE_THE_POOL
+        if not beside and flags.get(flag, 1) not in (1, 0, "1", "0"):
             return f"how {what} share the memory is not known here (--{flag})"
     for flag, what in _OTHER_POOLS.items():
         if flags.get(flag, False) not in (False, "auto", []):
@@ -278,7 +281,7 @@ def forecast_of(ctx: Context, subject: Subject) -> Forecast:
     checkpoint = subject.checkpoint
     if checkpoint is None:
         return unknown("the checkpoint's files are not on this machine")
-    if (reason := _not_modelled(ctx)) is not None:
+    if (reason := not_modelled(ctx.slug.flags)) is not None:
         return unknown(reason)
     if ctx.slug.platform == "cpu":
         return forecast_cpu(checkpoint, memory_settings(ctx, subject, ()))

@@ -98,6 +98,46 @@ def test_a_slug_whose_files_are_not_here_is_forecast_from_what_it_declares(kv: K
     assert (code, out) == (2, "") and "not in the Hugging Face cache" in err
 
 
+@pytest.mark.parametrize(
+    ("flags", "word"),
+    [
+        ("{kv-cache-dtype-skip-layers: ['0']}", "--kv-cache-dtype-skip-layers"),
+        ("{block-size: 64}", "--block-size"),
+        ("{pipeline-parallel-size: 2}", "pipeline"),
+        ("{dtype: float32}", "float32"),
+    ],
+)
+def test_flags_of_a_slug_that_are_not_modelled_are_exit_1_as_for_a_plan(
+    kv: Kv, tmp_path: Path, flags: str, word: str
+) -> None:
+    code, out, _ = kv(with_flags(tmp_path, flags), "--available-gib", "10", "--json")
+    value = json.loads(out)
+    assert (code, value["capacity_tokens"]) == (1, None) and word in value["unknown"]
+
+
+@pytest.mark.parametrize("flags", ["{cpu-offload-gb: 4}", "{dtype: bfloat16}", "{enable-lora: false}"])
+def test_flags_of_a_slug_that_change_nothing_of_the_pool_leave_it(kv: Kv, tmp_path: Path, flags: str) -> None:
+    value = _json(kv(with_flags(tmp_path, flags), "--available-gib", "10", "--json"))
+    assert value["capacity_tokens"] == 81_920
+
+
+def test_the_step_of_a_slug_is_read_as_vllm_reads_it(kv: Kv, tmp_path: Path) -> None:
+    for text in ("4096", "'4096'", "4K"):
+        name = with_flags(tmp_path, f"{{max-num-batched-tokens: {text}}}", "gemma3")
+        assert _json(kv(name, "--available-gib", "10", "--json"))["max_num_batched_tokens"] == 4096
+
+
+def with_flags(home: Path, flags: str, model: str = "llama") -> str:
+    """The name of a slug of the user's for a checkpoint that is here, with further flags."""
+    slugs = home / "config" / "cockpit" / "slugs"
+    slugs.mkdir(parents=True, exist_ok=True)
+    (slugs / "flagged.yaml").write_text(
+        f"name: vllm/flagged\nmodel: Flagged\nmax_model_len: 4096\nflags: {flags}\n"
+        f"weights: {{path: {FIXTURES / model}, format: bf16}}\n"
+    )
+    return "vllm/flagged"
+
+
 def test_a_cached_repository_is_found_by_name(kv: Kv, tmp_path: Path) -> None:
     snapshot = tmp_path / "cache" / "huggingface" / "hub" / "models--some--model" / "snapshots" / "abc"
     write_config(snapshot, config("llama"))
