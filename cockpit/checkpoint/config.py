@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
-from cockpit.checkpoint.experts import read_experts
+from cockpit.checkpoint.experts import Experts, read_experts
 from cockpit.checkpoint.keys import Keys
 from cockpit.checkpoint.layers import FULL, LINEAR, MAX_LAYERS, SLIDING, layer_kinds, sliding_window
 from cockpit.checkpoint.rotary import rotary_tables
@@ -189,6 +189,79 @@ def text_is_qwen(text: Keys) -> bool:
     return (text.word("model_type") or "").startswith("qwen")
 
 
+class _Layers(TypedDict):
+    """The fields of a Shape that say what its layers are."""
+
+    kinds: tuple[str, ...]
+    linear_attention: LinearAttention | None
+    per_layer_inputs: int
+    moe: bool
+    experts: Experts | None
+    mtp_layers: int
+    next_layers: bool
+
+
+def _layers(keys: Keys, text: Keys, count: int, architecture: str, model_type: str) -> _Layers:
+    kinds = layer_kinds(text, count, model_type)
+    experts = read_experts(text, count, architecture, model_type)
+    mtp_layers, next_layers = _mtp_layers(keys, text)
+    return {
+        "kinds": kinds,
+        "linear_attention": _linear_attention(text, kinds),
+        "per_layer_inputs": text.integer("hidden_size_per_layer_input", 0, MAX_HIDDEN) or 0,
+        "moe": experts is not None,
+        "experts": experts,
+        "mtp_layers": mtp_layers,
+        "next_layers": next_layers,
+    }
+
+
+class _Attention(TypedDict):
+    """The fields of a Shape that say what its attention layers are."""
+
+    kv_heads: int
+    head_dim: int
+    window: int | None
+    qkv_bias: bool
+    output_bias: bool
+    gated_attention: bool
+    global_head_dim: int | None
+    global_kv_heads: int | None
+    keys_are_values: bool
+    kv_shared_layers: int
+    latent: Latent | None
+
+
+def _attention(text: Keys, model_type: str, count: int, hidden: int, heads: int) -> _Attention:
+    bias = text.flag("attention_bias") or False
+    keys_are_values = text.flag("attention_k_eq_v") or False
+    return {
+        "head_dim": _head_dim(text, hidden, heads),
+        "latent": _latent(text),
+        "global_head_dim": text.integer("global_head_dim", 1, MAX_HEADS),
+        "kv_heads": text.integer(text.first(*_KV_HEADS), 1, MAX_HEADS) or heads,
+        "window": sliding_window(text),
+        "qkv_bias": bias,
+        "output_bias": bias and not model_type.startswith("qwen2"),
+        "gated_attention": text.flag("attn_output_gate") or model_type.startswith(_GATED_FAMILIES),
+        "global_kv_heads": text.integer("num_global_key_value_heads", 1, MAX_HEADS) if keys_are_values else None,
+        "keys_are_values": keys_are_values,
+        "kv_shared_layers": text.integer("num_kv_shared_layers", 0, count) or 0,
+    }
+
+
+def _turned(attention: _Attention) -> dict[str, int]:
+    """Elements of a head that positions turn, by the kind of layer."""
+    latent, head_dim = attention["latent"], attention["head_dim"]
+    return {FULL: latent.rope_dim if latent else attention["global_head_dim"] or head_dim, SLIDING: head_dim}
+
+
+def _intermediate(text: Keys) -> int | None:
+    """Some families list a width for each layer; then the sizes cannot be told from here."""
+    key = text.first("intermediate_size", "n_inner", "ffn_hidden_size")
+    return None if isinstance(text.data.get(key), list) else text.integer(key, 0, 1 << 24)
+
+
 def read_shape(keys: Keys) -> Shape:
     """The dimensions that ``config.json`` states.
 
@@ -201,54 +274,27 @@ def read_shape(keys: Keys) -> Shape:
     count = text.required(_LAYERS, 1, MAX_LAYERS)
     hidden = text.required(_HIDDEN, 1, MAX_HIDDEN)
     heads = _heads(text, model_type)
-    kinds = layer_kinds(text, count, model_type)
-    experts = read_experts(text, count, architecture, model_type)
-    bias = text.flag("attention_bias") or False
-    mtp_layers, next_layers = _mtp_layers(keys, text)
-    head_dim = _head_dim(text, hidden, heads)
-    latent = _latent(text)
+    layers = _layers(keys, text, count, architecture, model_type)
+    attention = _attention(text, model_type, count, hidden, heads)
     positions = text.integer(text.first(*_POSITIONS), 1, MAX_POSITIONS)
-    global_head_dim = text.integer("global_head_dim", 1, MAX_HEADS)
-    keys_are_values = text.flag("attention_k_eq_v") or False
-    turned = {FULL: latent.rope_dim if latent else global_head_dim or head_dim, SLIDING: head_dim}
-    intermediate = text.first("intermediate_size", "n_inner", "ffn_hidden_size")
     return Shape(
         architecture=architecture,
         model_type=keys.word("model_type") or model_type,
         prefix="model." if text.path == "" else "model.language_model.",
         hidden=hidden,
-        # Some families list a width for each layer; then the sizes cannot be told from here.
-        intermediate=None
-        if isinstance(text.data.get(intermediate), list)
-        else text.integer(intermediate, 0, 1 << 24),
+        intermediate=_intermediate(text),
         heads=heads,
-        kv_heads=text.integer(text.first(*_KV_HEADS), 1, MAX_HEADS) or heads,
-        head_dim=head_dim,
         vocab=text.required(("vocab_size",), 1, MAX_VOCAB),
-        kinds=kinds,
         max_positions=positions,
         rope_scaling=read_scaling(text.data),
-        window=sliding_window(text),
         dtype=_dtype(keys, text),
         tied=_tied(keys, text, model_type),
-        qkv_bias=bias,
-        output_bias=bias and not model_type.startswith("qwen2"),
-        gated_attention=text.flag("attn_output_gate") or model_type.startswith(_GATED_FAMILIES),
         fused=model_type in ("phi3", "phi4"),
         fused_experts=model_type == "gpt_oss",
         dense_beside_experts=model_type.startswith("gemma4"),
-        global_head_dim=global_head_dim,
-        global_kv_heads=text.integer("num_global_key_value_heads", 1, MAX_HEADS) if keys_are_values else None,
-        keys_are_values=keys_are_values,
-        kv_shared_layers=text.integer("num_kv_shared_layers", 0, count) or 0,
-        per_layer_inputs=text.integer("hidden_size_per_layer_input", 0, MAX_HIDDEN) or 0,
-        latent=latent,
-        linear_attention=_linear_attention(text, kinds),
-        moe=experts is not None,
-        experts=experts,
-        mtp_layers=mtp_layers,
-        next_layers=next_layers,
         has_vision=has_vision(keys, architecture),
         vision=read_vision(keys),
-        rotary_tables=rotary_tables(text, model_type, positions, turned),
+        rotary_tables=rotary_tables(text, model_type, positions, _turned(attention)),
+        **layers,
+        **attention,
     )

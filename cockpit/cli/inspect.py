@@ -10,7 +10,7 @@ from cockpit.cli.output import emit, say
 from cockpit.units import UNKNOWN, gib, tokens
 
 if TYPE_CHECKING:
-    from cockpit.checkpoint.types import Checkpoint
+    from cockpit.checkpoint.types import Checkpoint, Quantization, Sizes
     from cockpit.session import Inspection
 
 
@@ -37,9 +37,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
     """The checkpoint's own facts."""
-    quantization, sizes = checkpoint.quantization, checkpoint.sizes
-    symmetric = {scheme.symmetric for scheme, _ in quantization.schemes}
-    groups = {scheme.group_size for scheme, _ in quantization.schemes}
     return {
         "source": checkpoint.source,
         "architecture": checkpoint.architecture,
@@ -56,26 +53,34 @@ def checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
         "vocab_size": checkpoint.vocab_size,
         "max_model_len": checkpoint.max_model_len,
         "dtype": checkpoint.dtype,
-        "quantization": {
-            "method": quantization.declared_method if quantization.method == "other" else quantization.method,
-            "symmetric": False if False in symmetric else (True if symmetric == {True} else None),
-            "group_size": groups.pop() if len(groups) == 1 else None,
-            "widths": {str(bits): count for bits, count in sorted(quantization.widths.items())},
-            "unquantized_modules": quantization.unquantized_modules,
-            "embed_tokens_bits": quantization.embed_tokens_bits,
-            "lm_head_bits": quantization.lm_head_bits,
-        },
-        "size_bytes": None
-        if sizes is None
-        else {
-            "total": sizes.total,
-            "body": sizes.body,
-            "embed_tokens": sizes.embed_tokens,
-            "lm_head": sizes.lm_head,
-            "mtp": sizes.mtp,
-            "vision": sizes.vision,
-            "estimated": sizes.estimated,
-        },
+        "quantization": _quantization_json(checkpoint.quantization),
+        "size_bytes": None if checkpoint.sizes is None else _sizes_json(checkpoint.sizes),
+    }
+
+
+def _quantization_json(quantization: Quantization) -> dict[str, Any]:
+    symmetric = {scheme.symmetric for scheme, _ in quantization.schemes}
+    groups = {scheme.group_size for scheme, _ in quantization.schemes}
+    return {
+        "method": quantization.declared_method if quantization.method == "other" else quantization.method,
+        "symmetric": False if False in symmetric else (True if symmetric == {True} else None),
+        "group_size": groups.pop() if len(groups) == 1 else None,
+        "widths": {str(bits): count for bits, count in sorted(quantization.widths.items())},
+        "unquantized_modules": quantization.unquantized_modules,
+        "embed_tokens_bits": quantization.embed_tokens_bits,
+        "lm_head_bits": quantization.lm_head_bits,
+    }
+
+
+def _sizes_json(sizes: Sizes) -> dict[str, Any]:
+    return {
+        "total": sizes.total,
+        "body": sizes.body,
+        "embed_tokens": sizes.embed_tokens,
+        "lm_head": sizes.lm_head,
+        "mtp": sizes.mtp,
+        "vision": sizes.vision,
+        "estimated": sizes.estimated,
     }
 
 

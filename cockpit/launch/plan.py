@@ -26,7 +26,7 @@ from cockpit.planner.calibration import Boot
 from cockpit.rig.flags import EngineFlags
 from cockpit.rig.types import Engine, HostFacts, Rig
 from cockpit.rules.context import Context
-from cockpit.rules.finding import ToggleState
+from cockpit.rules.finding import Finding, ToggleState
 from cockpit.rules.host import flag_findings
 from cockpit.rules.int8 import SWITCH
 from cockpit.rules.plan_rules import blocks_first, plan_findings
@@ -183,6 +183,20 @@ def _gpu_model(slug: Slug, rig: Rig, gpus: Sequence[int]) -> str:
     return ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names))
 
 
+def _argv(entry: Entry, facts: Facts, words: Sequence[str]) -> tuple[str, ...]:
+    command = facts.engine.path if facts.engine is not None else "vllm"
+    return (command, "serve", entry.model_source, *words)
+
+
+def _findings_beside_the_rules(entry: Entry, facts: Facts, argv: Sequence[str]) -> tuple[Finding, ...]:
+    """What files and the engine's own help say against a plan."""
+    return (
+        *boots_findings(facts.boots_problem),
+        *flag_findings(argv[3:], facts.flags),
+        *secret_findings(facts.readable_secrets, str(entry.file)),
+    )
+
+
 def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Address | None = None) -> LaunchPlan:
     """The exact command for one slug.
 
@@ -196,9 +210,9 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
     forecast = full_forecast(ctx, subject)
     overlays = needed(ctx, int8=draft.value(SWITCH, facts.environ) is not None)
     apply_overlays(draft, ctx, overlays, facts.environ)
-    command = facts.engine.path if facts.engine is not None else "vllm"
-    argv = (command, "serve", entry.model_source, *draft.words())
+    argv = _argv(entry, facts, draft.words())
     gpus = ctx.gpu_indices if entry.slug.platform != "cpu" else ()
+    found = (*plan_findings(ctx), *overlay_findings(ctx, overlays), *pool_findings(ctx, forecast, subject.checkpoint))
     return LaunchPlan(
         slug=entry.slug.name,
         model=entry.model_source,
@@ -214,16 +228,7 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
         engine_version=facts.engine.version if facts.engine is not None else "",
         gpu_model=_gpu_model(entry.slug, facts.rig, gpus),
         values=ctx.values,
-        findings=blocks_first(
-            (
-                *plan_findings(ctx),
-                *overlay_findings(ctx, overlays),
-                *pool_findings(ctx, forecast, subject.checkpoint),
-                *boots_findings(facts.boots_problem),
-                *flag_findings(argv[3:], facts.flags),
-                *secret_findings(facts.readable_secrets, str(entry.file)),
-            )
-        ),
+        findings=blocks_first((*found, *_findings_beside_the_rules(entry, facts, argv))),
         forecast=forecast,
         boot=boot_subject(ctx, subject),
         overlays=overlays,
