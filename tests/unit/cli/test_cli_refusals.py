@@ -51,7 +51,7 @@ def test_wrong_usage_is_one_sentence(refused: Refused, words: list[str], says: s
         (["vllm/dual", "--set", "int9=on"], "no toggle is named 'int9'. Did you mean int8?"),
         (["vllm/dual", "--set", "int8=maybe"], "int8=maybe cannot be used. Use one of off, on."),
         (["vllm/dual", "--set", "gpus=a"], "gpus=a cannot be used. Use GPU indices separated by commas"),
-        (["vllm/dual", "--set", "port=99999"], "port=99999 cannot be used. Use 1 to 65,535."),
+        (["vllm/dual", "--set", "port=99999"], "port=99999 cannot be used. Use a whole number, 1 to 65535."),
         (["vllm/dual", "--set", "host=192.0.2.1", "--set", "port=8123"], "cannot listen on 192.0.2.1 port 8123"),
         (["vllm/dual", "--engine", "nowhere"], "there is no engine 'nowhere': known engines: none."),
         (["vllm/dual", "--engine", "/bin/sh"], "/bin/sh is not a vLLM command"),
