@@ -18,8 +18,8 @@ _LOOK_AGAIN_SECONDS = 1.0
 _TELL_FIRST_SECONDS, _TELL_EVERY_SECONDS = 2.0, 5.0
 ORPHAN_GRACE_SECONDS = 5.0
 """How long engines and workers may take to end once the server is gone."""
-KILL_SECONDS = 10.0
-"""How long the kernel may take to end what was killed: freeing tens of GiB takes seconds."""
+KILL_SECONDS = 30.0
+"""How long the kernel may take to end what was killed: freeing tens of GiB takes seconds, more on a busy machine."""
 
 
 class Sweep:
