@@ -94,6 +94,7 @@ def main() -> None:
     more: dict[str, Any] = {"language_model_only": True} if words.no_images else {}
     if torch.cuda.is_available():
         more |= {"kv_cache_memory_bytes": 1 << 30, "gpu_memory_utilization": 0.05}
+        more |= {"gdn_prefill_backend": "triton"}  # FlashInfer's needs a CUDA compiler on Hopper
     llm = LLM(
         model=words.model,
         skip_tokenizer_init=True,

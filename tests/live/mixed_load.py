@@ -27,10 +27,13 @@ class Tokens:
 class MixedLoad:
     """Threads that send a new prompt, and then the same one again, until stopped; requests in flight are finished."""
 
-    def __init__(self, url: str, model: str, streams: int = 2, answer_tokens: int = 60) -> None:
+    def __init__(
+        self, url: str, model: str, streams: int = 2, answer_tokens: int = 60, block_tokens: int = BLOCK_TOKENS
+    ) -> None:
         self._url = f"{url}/v1/completions"
         self._model = model
         self._answer_tokens = answer_tokens
+        self._block_tokens = block_tokens
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._errors: list[BaseException] = []
@@ -60,7 +63,7 @@ class MixedLoad:
                 prompt = [chance.choice(_IDS) for _ in range(size)]
                 self._ask(prompt, cached=0)
                 if turn % 2 == 0:
-                    self._ask(prompt, cached=(size - 1) // BLOCK_TOKENS * BLOCK_TOKENS)
+                    self._ask(prompt, cached=(size - 1) // self._block_tokens * self._block_tokens)
                 turn += 1
                 self._stop.wait(0.1)
         except (OSError, ValueError, KeyError) as error:
