@@ -1,12 +1,12 @@
 """What the screen costs: ``make bench`` prints it. Figures, not asserts: machines differ.
 
-python tests/bench/cost.py [SCENE …] [--peers] [--write]
+python tests/bench/cost.py [SCENE …] [--peers] [--write [FILE]]
+python tests/bench/cost.py --server URL
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -14,7 +14,9 @@ from pathlib import Path
 
 import inside
 import peers
+from beside import beside
 from homes import REPOSITORY, compile_all, homes, serve, write_slugs
+from measures import MIB, first_frame, repaint, rest
 from report import Report
 from terminal import Terminal
 
@@ -23,38 +25,10 @@ from cockpit.supervisor import store
 COCKPIT = (sys.executable, "-m", "cockpit")
 FIRST_TEXT = "/ filter"
 ARROWS = ("\x1b[B", "\x1b[A") * 4
-MIB = 1 << 20
-_REST_SECONDS = 12.0
-_SETTLE_SECONDS = 4.0
 _HERE = Path(__file__).parent
 Env = dict[str, str]
 REPORT = Report()
 line = REPORT.line
-
-
-def first_frame(argv: Sequence[str], env: Env, runs: int = 12) -> str:
-    """Start to the first complete screen, warm."""
-    clock, cpu = [], []
-    for _ in range(runs):
-        with Terminal(argv, env) as screen:
-            clock.append(screen.until(FIRST_TEXT))
-            cpu.append(screen.cpu_seconds())
-    return f"min {min(clock):.3f} s, median {statistics.median(clock):.3f} s, CPU {min(cpu):.3f} s"
-
-
-def repaint(screen: Terminal, keys: Sequence[str]) -> str:
-    """Keypress to the first byte of the repaint."""
-    times = [took for key in keys if (took := screen.press(key)) is not None]
-    if not times:
-        return "nothing was repainted"
-    return f"median {statistics.median(times) * 1000:.1f} ms, max {max(times) * 1000:.1f} ms"
-
-
-def rest(screen: Terminal, seconds: float = _REST_SECONDS) -> str:
-    """CPU, memory and output of a screen that nobody touches."""
-    screen.drain(_SETTLE_SECONDS)
-    share, rss, written = screen.cost(seconds)
-    return f"CPU {share * 100:.2f} %, RSS {rss / MIB:.1f} MiB, {written:,} B/s written"
 
 
 def opened(env: Env) -> Terminal:
@@ -75,7 +49,7 @@ def to_live(screen: Terminal) -> None:
 def floor(env: Env) -> None:
     """What Textual itself costs: an app of one line."""
     argv = (sys.executable, str(_HERE / "one_line.py"))
-    line("one line of Textual: first frame", first_frame(argv, env))
+    line("one line of Textual: first frame", first_frame(argv, env, FIRST_TEXT))
     with Terminal(argv, env) as screen:
         screen.until(FIRST_TEXT)
         line("one line of Textual: at rest", rest(screen, 5.0))
@@ -83,7 +57,7 @@ def floor(env: Env) -> None:
 
 def empty(env: Env) -> None:
     """No server."""
-    line("first frame", first_frame(COCKPIT, env), "0.40 s")
+    line("first frame", first_frame(COCKPIT, env, FIRST_TEXT), "0.40 s")
     with opened(env) as screen:
         line("keypress to repaint, catalog", repaint(screen, ARROWS), "30 ms")
         line("at rest, catalog, no server", rest(screen))
@@ -114,7 +88,7 @@ def eight_gpus(env: Env) -> None:
 def thousand_slugs(env: Env) -> None:
     """A catalog of a thousand."""
     write_slugs(env, 1000)
-    line("first frame, 1,000 slugs", first_frame(COCKPIT, env, 3), "1.5 s")
+    line("first frame, 1,000 slugs", first_frame(COCKPIT, env, FIRST_TEXT, 3), "1.5 s")
     with opened(env) as screen:
         screen.drain(4.0)
         line("keypress to repaint, 1,000 slugs", repaint(screen, ARROWS), "30 ms")
@@ -151,13 +125,13 @@ def others(_: Env) -> None:
             line("vllmstat, nvitop", problem)
             return
         command = (f"{folder}/bin/vllmstat", "-u", url, "--no-gpu")
-        for name, text in peers.measure(command, "╰", _REST_SECONDS):
+        for name, text in peers.measure(command, "╰"):
             line(f"{peers.VLLMSTAT}, {name}", text)
         unfit = peers.nvitop_problem(Path(folder))
         if unfit is not None:
             line(peers.NVITOP, unfit)
             return
-        for name, text in peers.measure((f"{folder}/bin/nvitop",), "GPU", _REST_SECONDS):
+        for name, text in peers.measure((f"{folder}/bin/nvitop",), "NVITOP"):
             line(f"{peers.NVITOP}, {name}", text)
 
 
@@ -169,15 +143,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What the screen costs.")
     parser.add_argument("scenes", nargs="*", choices=[[], *(scene.__name__ for scene in SCENES)], metavar="SCENE")
     parser.add_argument("--peers", action="store_true", help="measure vllmstat and nvitop too")
-    parser.add_argument("--write", action="store_true", help="write docs/cost.md")
+    parser.add_argument("--server", metavar="URL", help="only the live screen beside both peers, at this server")
+    document = REPOSITORY / "docs" / "cost.md"
+    parser.add_argument("--write", nargs="?", type=Path, const=document, metavar="FILE", help="write docs/cost.md")
     arguments = parser.parse_args()
     compile_all()
-    wanted = [scene for scene in SCENES if not arguments.scenes or scene.__name__ in arguments.scenes]
-    for scene in (*wanted, *((others,) if arguments.peers else ())):
+    if arguments.server is not None:
+        with tempfile.TemporaryDirectory() as folder, homes(Path(folder)) as env:
+            beside(arguments.server, env, line)
+    else:
+        measure(arguments.scenes, arguments.peers)
+    if arguments.write is not None:
+        REPORT.write(arguments.write, sys.argv[1:])
+
+
+def measure(names: Sequence[str], with_peers: bool) -> None:
+    """The scenes of these names, or all of them."""
+    wanted = [scene for scene in SCENES if not names or scene.__name__ in names]
+    for scene in (*wanted, *((others,) if with_peers else ())):
         with tempfile.TemporaryDirectory() as folder, homes(Path(folder)) as env:
             scene(env)
-    if arguments.write:
-        REPORT.write(REPOSITORY / "docs" / "cost.md", arguments.peers)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def homes(folder: Path) -> Iterator[dict[str, str]]:
     env = {
         **os.environ,
         "PYTHONDONTWRITEBYTECODE": "",
-        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONPATH": os.pathsep.join((str(REPOSITORY), *_python_path())),
         **{f"XDG_{name}_HOME": str(folder / name.lower()) for name in names},
     }
     before = dict(os.environ)
@@ -47,6 +47,12 @@ def homes(folder: Path) -> Iterator[dict[str, str]]:
             stop(attach(record))
         os.environ.clear()
         os.environ.update(before)
+
+
+def _python_path() -> list[str]:
+    """Where else this process finds its packages."""
+    parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return [part for part in parts if part and Path(part).resolve() != REPOSITORY]
 
 
 def compile_all() -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from measures import first_frame, rest
 from terminal import Terminal
 
-MIB = 1 << 20
 VLLMSTAT, NVITOP = "vllmstat==0.9.1", "nvitop==1.7.2"
-_SETTLE_SECONDS = 4.0
 
 
 def install(folder: Path) -> str | None:
@@ -34,22 +32,12 @@ def environment() -> dict[str, str]:
     }
 
 
-def measure(argv: Sequence[str], first_text: str, seconds: float, runs: int = 8) -> list[tuple[str, str]]:
+def measure(argv: Sequence[str], first_text: str, runs: int = 8) -> list[tuple[str, str]]:
     """First frame, and cost at rest."""
-    clock, cpu = [], []
-    for _ in range(runs):
-        with Terminal(argv, environment()) as screen:
-            clock.append(screen.until(first_text))
-            cpu.append(screen.cpu_seconds())
+    first = first_frame(argv, environment(), first_text, runs)
     with Terminal(argv, environment()) as screen:
         screen.until(first_text)
-        screen.drain(_SETTLE_SECONDS)
-        share, rss, written = screen.cost(seconds)
-    first = f"min {min(clock):.3f} s, median {statistics.median(clock):.3f} s, CPU {min(cpu):.3f} s"
-    return [
-        ("first frame", first),
-        ("at rest", f"CPU {share * 100:.2f} %, RSS {rss / MIB:.1f} MiB, {written:,} B/s written"),
-    ]
+        return [("first frame", first), ("at rest", rest(screen))]
 
 
 def nvitop_problem(folder: Path) -> str | None:

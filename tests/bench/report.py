@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,10 +13,11 @@ import psutil
 
 _FACTS = """# What the screen costs
 
-Made by `make bench{peers} WRITE=1`: the real screen in a pseudo-terminal of 120x35, looked at from outside. Shares of
-CPU are of one core. The clock depends on what else the machine does, so the least of several runs stands beside the
-median; CPU seconds depend on that less. Memory is the resident set, shared libraries included. A server of the
-benchmark only looks like one: it gives a recorded /metrics page and writes a log.
+Made by `{command}`.
+
+The real screen in a pseudo-terminal of 120x35, looked at from outside. Shares of CPU are of one core. The clock
+depends on what else the machine does, so the least of several runs stands beside the median; CPU seconds depend on
+that less. Memory is the resident set, shared libraries included. {server}
 
 Machine: {machine}. Python {python}, Textual {textual}. Load average at the start {load}.
 
@@ -33,6 +35,10 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.release()}"
 
 
+_PRETENDS = "A server of the benchmark only looks like one: it gives a\nrecorded /metrics page and writes a log."
+_RUNS = "The server is one that runs; all programs look at it at the same time."
+
+
 class Report:
     """Rows in the order in which they were measured."""
 
@@ -45,10 +51,11 @@ class Report:
         self._rows.append((name, text, budget))
         print(f"{name:<52} {text}" + (f"   (budget {budget})" if budget else ""), flush=True)
 
-    def write(self, file: Path, with_peers: bool) -> None:
-        """The table as a document."""
+    def write(self, file: Path, words: Sequence[str]) -> None:
+        """The table as a document; ``words`` are the command line that made it."""
         facts = _FACTS.format(
-            peers=" PEERS=1" if with_peers else "",
+            command=" ".join(("python tests/bench/cost.py", *words)),
+            server=_RUNS if "--server" in words else _PRETENDS,
             machine=machine(),
             python=platform.python_version(),
             textual=version("textual"),

@@ -32,6 +32,8 @@ class Terminal:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self._process = psutil.Process(self.pid)
         self.output = b""
+        self._ended = False
+        """Nothing more will come: the program closed its side."""
 
     def __enter__(self) -> Self:
         return self
@@ -54,6 +56,7 @@ class Terminal:
         try:
             piece = os.read(self._master, 1 << 16)
         except OSError:
+            self._ended = True
             return b""
         self.output = (self.output + piece)[-(1 << 20) :]
         return piece
@@ -64,16 +67,21 @@ class Terminal:
         while (left := end - time.perf_counter()) > 0:
             piece = self._read(left)
             count += len(piece)
-            if not piece and not psutil.pid_exists(self.pid):
+            if self._ended:
                 break
         return count
 
     def until(self, text: str, timeout: float = 30.0) -> float:
-        """Seconds from the start until ``text`` was written. Raises TimeoutError."""
+        """Seconds from the start until ``text`` was written.
+
+        Raises TimeoutError, and EOFError when the program ends before.
+        """
         end, wanted = time.perf_counter() + timeout, text.encode()
         while wanted not in self.output:
             if time.perf_counter() > end:
                 raise TimeoutError(f"{text!r} was not written within {timeout} s: …{self.output[-300:]!r}")
+            if self._ended:
+                raise EOFError(f"it ended before it wrote {text!r}: …{self.output[-300:]!r}")
             self._read(0.05)
         return time.perf_counter() - self.started
 
@@ -85,17 +93,21 @@ class Terminal:
         return time.perf_counter() - began if self._read(1.0) else None
 
     def cpu_seconds(self) -> float:
-        """CPU of all its threads so far, in seconds, as the scheduler counts nanoseconds."""
+        """CPU of all its threads so far, as the scheduler counts nanoseconds, or clock ticks where it does not."""
         used = 0
         for thread in Path(f"/proc/{self.pid}/task").iterdir():
             with contextlib.suppress(OSError):
                 used += int((thread / "schedstat").read_text().split()[0])
-        return used / 1e9
+        return used / 1e9 or self._used()
+
+    def _used(self) -> float:
+        """Seconds of CPU so far, those of its children that ended included."""
+        times = self._process.cpu_times()
+        return float(times.user + times.system + times.children_user + times.children_system)
 
     def cost(self, seconds: float) -> tuple[float, float, int]:
         """At rest for so long: share of one core, RSS in bytes, bytes written a second."""
-        before, began = self._process.cpu_times(), time.perf_counter()
+        before, began = self._used(), time.perf_counter()
         written = self.drain(seconds)
-        after, took = self._process.cpu_times(), time.perf_counter() - began
-        used = after.user + after.system - before.user - before.system
-        return abs(used) / took, self._process.memory_info().rss, round(written / took)
+        used, took = self._used() - before, time.perf_counter() - began
+        return used / took, self._process.memory_info().rss, round(written / took)
