@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TITLES = {
     "fits": "fits",
     "fits-small-kv": "fits only with a smaller KV cache",
-    "uncertain": "not certain",
+    "uncertain": "tight and short of room, or not known",
     "out": "does not fit",
 }
 

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from cockpit.launch.pool import change_text
+from cockpit.launch.verdict import verdict_text
 from cockpit.planner.forecast_types import Basis, Forecast, GpuForecast, Part
 from cockpit.planner.types import KvForecast
 from cockpit.units import UNKNOWN, gib, percent, tokens
@@ -19,7 +20,6 @@ _WORDS: dict[Basis, str] = {
     "declared": "as the slug declares",
     "estimated": "estimated",
 }
-_FITS = {"yes": "✓ fits", "tight": "⚠ tight", "no": "✕ does not fit", "unknown": "? not known whether it fits"}
 
 
 def _parts(gpu: GpuForecast) -> dict[str, Part]:
@@ -60,6 +60,7 @@ def forecast_json(forecast: Forecast) -> dict[str, Any]:
         "fits": forecast.fits,
         "reason": forecast.reason,
         "per_gpu": [_gpu_json(gpu) for gpu in forecast.per_gpu],
+        "kv_bytes": forecast.kv_bytes,
         "kv": None if forecast.kv is None else _kv_json(forecast.kv),
         "headroom_tokens": forecast.headroom_tokens,
         "headroom_fraction": forecast.headroom_fraction,
@@ -119,7 +120,7 @@ def _change_lines(forecast: Forecast) -> list[str]:
 
 def forecast_lines(forecast: Forecast, max_model_len: int) -> list[str]:
     """The forecast for a reader."""
-    verdict = _FITS[forecast.fits] + (f": {forecast.reason}" if forecast.reason else "")
+    verdict = verdict_text(forecast.fits) + (f": {forecast.reason}" if forecast.reason else "")
     lines = [f"forecast     {verdict}"]
     kv = forecast.kv
     if kv is None:

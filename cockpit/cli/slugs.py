@@ -95,10 +95,15 @@ def _new(arguments: argparse.Namespace) -> int:
         raise CockpitError(
             "slugs new needs one checkpoint", fix="Give a folder, a config.json, or a cached owner/name."
         )
-    file, slug = session_of(arguments).new_slug(arguments.filter[1], arguments.name)
+    session = session_of(arguments)
+    file, slug = session.new_slug(arguments.filter[1], arguments.name)
+    fit = session.fit(session.catalog.get(slug.name))
     if arguments.json:
-        emit({"name": slug.name, "file": str(file)})
+        emit({"name": slug.name, "file": str(file), "fits": fit.fits, "reason": fit.reason})
         return 0
+    from cockpit.cli.forecast_text import forecast_lines
+
     say(file.read_text(encoding="utf-8").rstrip())
+    tell(forecast_lines(fit.forecast, slug.max_model_len)[0])
     tell(f"written to {file}; `cockpit check {slug.name}` says what it may do.")
     return 0

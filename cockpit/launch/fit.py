@@ -126,7 +126,9 @@ def kv_bytes_per_token(checkpoint: Checkpoint, parallel: int) -> int:
 
 def context_of(checkpoint: Checkpoint, fit: Fit) -> tuple[int, str, str]:
     """Context in tokens, KV type, and why: the model's own where it fits, else what does."""
-    native = checkpoint.max_model_len
+    native, layout = checkpoint.max_model_len, kv_model(checkpoint)
+    if isinstance(layout, KvUnknown):
+        return within(_FALLBACK_CONTEXT, checkpoint), "auto", f"cautious: {layout.reason}"
     if fit.left_bytes is None:
         why = "cautious: there is nothing here to fit it to"
         return within(_FALLBACK_CONTEXT, checkpoint), "auto", why
@@ -137,7 +139,8 @@ def context_of(checkpoint: Checkpoint, fit: Fit) -> tuple[int, str, str]:
         if wanted <= length:
             return wanted, dtype, why
     length = longest["fp8_e4m3"] // _STEP_TOKENS * _STEP_TOKENS
-    why = f"what {gib(fit.left_bytes)} GiB a GPU certainly hold"
+    sure = "about" if fit.settings is None else "certainly"
+    why = f"what {gib(fit.left_bytes)} GiB a GPU {sure} hold"
     return within(max(_STEP_TOKENS, length), checkpoint), "fp8_e4m3", why
 
 

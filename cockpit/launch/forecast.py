@@ -84,13 +84,13 @@ def _variable(ctx: Context, subject: Subject, name: str) -> str:
 
 
 def _pool_bytes(ctx: Context, subject: Subject) -> int | None:
-    """Size of the KV pool where a flag or the CPU build's variable says it."""
+    """Size of the KV pool where a flag says it, or the CPU build's variable, which counts more (platforms/cpu.py)."""
     flags = ctx.slug.flags
-    given = whole_number(flags.get("kv-cache-memory-bytes", flags.get("kv-cache-memory")))
-    if given is not None or ctx.slug.platform != "cpu":
-        return given
-    space = whole_number(_variable(ctx, subject, "VLLM_CPU_KVCACHE_SPACE"))
-    return None if space is None else space * GIB
+    space = _variable(ctx, subject, "VLLM_CPU_KVCACHE_SPACE") if ctx.slug.platform == "cpu" else ""
+    if not space:
+        return whole_number(flags.get("kv-cache-memory-bytes", flags.get("kv-cache-memory")))
+    whole = re.fullmatch(r"\s*\+?(\d{1,9})\s*", space)
+    return None if whole is None else int(whole[1]) * GIB
 
 
 def seen_by_cuda(gpu: Gpu, wsl: bool) -> tuple[int, int] | None:
@@ -276,15 +276,26 @@ def not_modelled(flags: Mapping[str, Any], pool_alone: bool = False) -> str | No
     return None
 
 
+def gpus_missing(ctx: Context) -> int | None:
+    """How many GPUs the plan takes, where the rig has fewer."""
+    wanted = max(len(ctx.gpu_indices), ctx.values.get("tensor_parallel") or 1)
+    return wanted if ctx.slug.platform != "cpu" and wanted > len(ctx.rig.gpus) else None
+
+
 def forecast_of(ctx: Context, subject: Subject) -> Forecast:
     """Will this plan fit; without the changes that would make it."""
+    wanted = gpus_missing(ctx)
+    if wanted is not None:
+        gpus = "1 GPU" if wanted == 1 else f"{wanted} GPUs"
+        return Forecast(fits="no", reason=f"it takes {gpus}, and this rig has {len(ctx.rig.gpus) or 'none'}")
     checkpoint = subject.checkpoint
     if checkpoint is None:
         return unknown("the checkpoint's files are not on this machine")
     if (reason := not_modelled(ctx.slug.flags)) is not None:
         return unknown(reason)
     if ctx.slug.platform == "cpu":
-        return forecast_cpu(checkpoint, memory_settings(ctx, subject, ()))
+        free = None if ctx.rig.described else ctx.rig.memory_available_bytes or None
+        return forecast_cpu(checkpoint, memory_settings(ctx, subject, ()), free)
     cards = _cards(ctx)
     if isinstance(cards, str):
         return unknown(cards)

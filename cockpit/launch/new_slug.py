@@ -22,6 +22,8 @@ from cockpit.launch.fit import (
     kv_bytes_per_token,
     within,
 )
+from cockpit.planner.families import kv_model
+from cockpit.planner.types import KvUnknown
 from cockpit.rig.types import Rig
 from cockpit.rules.declared import formats_of, group_size, symmetry
 from cockpit.rules.parallel import keeps_state
@@ -190,20 +192,29 @@ def _sequences(checkpoint: Checkpoint) -> Iterator[Line]:
 def _on_cpu(checkpoint: Checkpoint) -> list[Line]:
     length = within(_CPU_CONTEXT, checkpoint)
     space = max(1, math.ceil(2 * length * kv_bytes_per_token(checkpoint, 1) / GIB))
+    layout = kv_model(checkpoint)
+    rough = f", a rough figure: {layout.reason}" if isinstance(layout, KvUnknown) else ""
     return [
         Line(text="platform: cpu", why="this machine has no GPU"),
         Line(text=f"max_model_len: {length}", why="short, for a CPU"),
         *_sequences(checkpoint),
         Line(text="enforce_eager: on", why="boots much faster"),
         Line(text="env:"),
-        Line(text=f'  VLLM_CPU_KVCACHE_SPACE: "{space}"', why="GiB of the KV pool"),
+        Line(text=f'  VLLM_CPU_KVCACHE_SPACE: "{space}"', why=f"GiB of the KV pool{rough}"),
     ]
+
+
+def _comment(text: str) -> str:
+    """One that stays a comment, whatever the checkpoint says of itself."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _text(lines: list[Line]) -> str:
     width = max((len(line.text) for line in lines if line.why), default=0)
     width = min(width, 60)
-    return "".join(f"{line.text:<{width}}  # {line.why}\n" if line.why else f"{line.text}\n" for line in lines)
+    return "".join(
+        f"{line.text:<{width}}  # {_comment(line.why)}\n" if line.why else f"{line.text}\n" for line in lines
+    )
 
 
 def save(text: str, name: str, folder: Path) -> Path:

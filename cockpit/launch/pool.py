@@ -92,6 +92,9 @@ def pool_findings(ctx: Context, forecast: Forecast, checkpoint: Checkpoint | Non
     if kv is None:
         return
     yield from _one_request(forecast, kv, ctx.values["max_model_len"])
+    if not forecast.per_gpu and forecast.fits == "no" and kv.fits:
+        fix = "Set VLLM_CPU_KVCACHE_SPACE lower, or end other programs."
+        yield _finding("host-pool", "block", "host", forecast.reason or "the host has no room for it", fix)
     hybrid = checkpoint is not None and keeps_state(checkpoint)
     yield from _state_blocks(ctx, forecast, kv, hybrid)
 

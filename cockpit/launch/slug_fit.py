@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from cockpit.catalog.slug import Slug
-from cockpit.launch.forecast import forecast_of
+from cockpit.launch.forecast import forecast_of, gpus_missing
 from cockpit.launch.plan import Facts, context_for, subject_of
+from cockpit.launch.verdict import VERDICTS
 from cockpit.planner.forecast_types import Fits, Forecast
 from cockpit.rig.types import Rig
 from cockpit.units import gib, tokens
@@ -33,44 +34,30 @@ def slug_fit(slug: Slug, chosen: Mapping[str, Any], facts: Facts) -> SlugFit:
     """Whether a slug fits the rig of ``facts`` with the values that were chosen."""
     ctx = context_for(slug, chosen, facts)
     forecast = forecast_of(ctx, subject_of(facts))
-    wanted = max(len(ctx.gpu_indices), ctx.values.get("tensor_parallel") or 1)
-    have = len(facts.rig.gpus)
-    if slug.platform != "cpu" and wanted > have:
-        reason = f"it takes {_gpus(wanted)}, and this rig has {have or 'none'}"
-        return SlugFit(fits="no", reason=reason, needs_gpus=wanted, forecast=forecast)
-    return SlugFit(fits=forecast.fits, reason=forecast.reason, forecast=forecast)
-
-
-def _may_fit(fit: SlugFit) -> bool:
-    """Whether it lacks room by the forecast itself, and fits within its error alone."""
-    return fit.fits == "tight" and (fit.forecast.headroom_tokens or 0) < 0
-
-
-def _gpus(count: int) -> str:
-    return "1 GPU" if count == 1 else f"{count} GPUs"
+    return SlugFit(fits=forecast.fits, reason=forecast.reason, needs_gpus=gpus_missing(ctx), forecast=forecast)
 
 
 def fit_text(fit: SlugFit) -> str:
     """What a list shows of it, in 22 cells.
 
-    ``2.38x +361,729``, ``tight +1,528``, ``maybe -7,282 ±35,000``, ``no: needs 3.1 GiB more``, ``needs 4 GPUs``
+    ``2.38x +361,729``, ``tight +1,528``, ``tight -7,282 ±35,000``, ``no: needs 3.1 GiB more``, ``needs 4 GPUs``
     or ``?``.
     """
     forecast = fit.forecast
     if fit.needs_gpus is not None:
-        return f"needs {_gpus(fit.needs_gpus)}"
+        return "needs 1 GPU" if fit.needs_gpus == 1 else f"needs {fit.needs_gpus} GPUs"
     if fit.fits == "unknown":
         return "?"
     if fit.fits == "no":
         return f"no: needs {gib(forecast.missing_bytes)} GiB more" if forecast.missing_bytes else "no: memory in use"
     headroom = forecast.headroom_tokens
     spare = "" if headroom is None else f" {headroom:+,}"
-    if _may_fit(fit):
-        error = forecast.error_tokens
-        with_error = f"maybe{spare}" if error is None else f"maybe{spare} ±{tokens(error)}"
-        return with_error if len(with_error) <= _CELLS else f"maybe{spare}"
-    if fit.fits == "tight" or forecast.kv is None:
-        return f"tight{spare}" if fit.fits == "tight" else f"yes{spare}"
+    if fit.fits == "tight":
+        short = headroom is not None and headroom < 0 and forecast.error_tokens is not None
+        with_error = f"tight{spare} ±{tokens(forecast.error_tokens)}" if short else f"tight{spare}"
+        return with_error if len(with_error) <= _CELLS else f"tight{spare}"
+    if forecast.kv is None:
+        return f"fits{spare}"
     at_once = forecast.kv.max_concurrency
     return f"{at_once:.2f}x{spare}" if at_once < 100 else f"{at_once:,.0f}x{spare}"
 
@@ -80,9 +67,7 @@ def fit_sentence(fit: SlugFit) -> str:
     forecast, kv = fit.forecast, fit.forecast.kv
     if fit.needs_gpus is not None or fit.fits == "unknown":
         return fit.reason or "nothing is known of its memory"
-    parts = {"yes": "fits", "tight": "tight", "no": "does not fit"}[fit.fits]
-    if _may_fit(fit):
-        parts = "may fit"
+    parts = VERDICTS[fit.fits][1]
     if kv is not None and fit.fits != "no":
         parts += (
             f": {tokens(kv.capacity_tokens)} tokens of KV pool, {kv.max_concurrency:,.2f} requests at full context"

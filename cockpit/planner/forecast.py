@@ -120,15 +120,26 @@ def _layout(checkpoint: Checkpoint, settings: MemorySettings) -> KvLayout | KvUn
     return model if isinstance(model, KvUnknown) else kv_layout(model, settings.kv)
 
 
-def forecast_cpu(checkpoint: Checkpoint, settings: MemorySettings) -> Forecast:
-    """On the CPU build the pool is as large as it is told to be."""
+def forecast_cpu(checkpoint: Checkpoint, settings: MemorySettings, host_free_bytes: int | None = None) -> Forecast:
+    """On the CPU build the pool is as large as it is told to be, and must be free when it is made.
+
+    ``determine_available_memory`` of vllm/v1/worker/cpu_worker.py. Untold it takes a share of the host's memory less
+    what its process holds by then, which nobody knows before.
+    """
     layout = _layout(checkpoint, settings)
     if isinstance(layout, KvUnknown):
         return unknown(layout.reason)
-    if settings.kv_cache_bytes is None:
-        return unknown("without whole GiB in VLLM_CPU_KVCACHE_SPACE the pool is what the host has left")
-    pool = Part(bytes=settings.kv_cache_bytes, basis="config")
-    return _result((), layout, pool, checkpoint, settings, None)
+    size = settings.kv_cache_bytes
+    if size is None:
+        return unknown(
+            "without whole GiB in VLLM_CPU_KVCACHE_SPACE the pool is a share of the host's memory, less what vLLM's "
+            "process holds after its start"
+        )
+    result = _result((), layout, Part(bytes=size, basis="config"), checkpoint, settings, None)
+    if host_free_bytes is None or size <= host_free_bytes or result.fits == "no":
+        return result
+    reason = f"vLLM asks for {gib(size, 2)} GiB of KV cache, and the host has {gib(host_free_bytes, 2)} GiB free"
+    return msgspec.structs.replace(result, fits="no", reason=reason)
 
 
 def _result(
@@ -149,6 +160,7 @@ def _result(
         fits=verdict.fits,
         reason=verdict.reason,
         per_gpu=gpus,
+        kv_bytes=max(0, pool.bytes),
         kv=kv,
         headroom_tokens=kv.capacity_tokens - length,
         headroom_fraction=(kv.capacity_tokens - length) / length,

@@ -70,8 +70,10 @@ class Forecast(Frozen, frozen=True, kw_only=True):
     reason: str | None = None
     """Why it does not fit, is tight or is unknown: one sentence without a full stop at its end."""
     per_gpu: tuple[GpuForecast, ...] = ()
+    kv_bytes: int | None = None
+    """Of the pool: the smallest GPU's, or what the CPU build is told to take; None is unknown."""
     kv: KvForecast | None = None
-    """Of the GPU with the smallest pool; None is unknown."""
+    """What vLLM makes of it; None is unknown."""
     headroom_tokens: int | None = None
     """capacity − max_model_len; negative when one request does not fit."""
     headroom_fraction: float | None = None

@@ -22,7 +22,7 @@ class Against(msgspec.Struct, frozen=True, kw_only=True):
 
     kv_capacity_tokens: Pair
     kv_bytes: Pair
-    """Of the GPU with the smallest pool; vLLM prints it to a hundredth of a GiB."""
+    """Of the GPU with the smallest pool, or of the CPU build's; vLLM prints it to a hundredth of a GiB."""
     error_bytes: int | None = None
     """How far off the forecast said that its bytes may be."""
 
@@ -44,7 +44,10 @@ def against(record: InstanceRecord, facts: BootFacts, capacity_tokens: int | Non
     forecast = forecast_of_record(record)
     if forecast is None:
         return None
-    planned = min((gpu.kv.bytes for gpu in forecast.per_gpu), default=None)
+    planned = forecast.kv_bytes
+    if planned is None:
+        # As older versions wrote it down.
+        planned = min((gpu.kv.bytes for gpu in forecast.per_gpu), default=None)
     printed = facts.available_kv_gib
     return Against(
         kv_capacity_tokens=Pair(

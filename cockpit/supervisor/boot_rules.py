@@ -199,6 +199,7 @@ _TABLE: tuple[tuple[str, Act], ...] = (
     (r"Directly load the compiled", _compiled_before),
     (r"torch\.compile took|Warming up done", _compiled),
     (r"Available KV cache memory: (-?\d{1,9}(?:\.\d+)?) GiB", _available),
+    (r"(?:Explicitly|Auto) set \((\d{1,9}(?:\.\d+)?)/\d{1,9}(?:\.\d+)?\) GiB for KV cache", _available),
     (rf"Auto-fit max_model_len: reduced from \d+ to {_TOKENS}", _model_len),
     (r"# (?:GPU|cuda|CUDA|CPU) blocks: (\d{1,9})", _blocks),
     (rf"[CGTX]PU(?: \+ host)? KV cache size: {_TOKENS} tokens(?:, {_CONCURRENCY})?", _capacity),
@@ -218,7 +219,8 @@ OPENINGS = (
     r"[ ▀▄█]*version |vLLM (?:API )?server version|non-default args|Resolved arch|Using |Initializing an? "
     r"|world_size="
     r"|vLLM is using|Starting (?:to load|torch|vLLM)|Filesystem type|(?:Multi-thread l|L)oading |Fetching "
-    r"|Model loading|Dynamo |Compiling a graph|Directly load|torch\.compile took|Available KV|Auto-fit"
+    r"|Model loading|Dynamo |Compiling a graph|Directly load|torch\.compile took|Available KV"
+    r"|Auto-fit|Explicitly set |Auto set "
     r"|[CGTX]PU (?:\+ host )?KV cache|# \w+ blocks: |Maximum conc|Warming up |Capturing |Graph capturing"
     rf"|init engine|Application startup complete|{boot_memory.OPENINGS}|{boot_int8.OPENINGS}"
 )

@@ -11,19 +11,14 @@ import msgspec
 
 from cockpit import units
 from cockpit.launch.toggles import BY_ID
+from cockpit.launch.verdict import verdict_text
 from cockpit.planner.forecast_types import Change, Forecast, GpuForecast, Part
 from cockpit.tui.content import Row, fit, row_text
 from cockpit.tui.keymap import Keymap, shown_key, toggle_key
 from cockpit.tui.memory_bar import SLICES, bar, free_bytes, parts_of
 from cockpit.tui.present import concurrency
 
-VERDICTS = {
-    "yes": ("✓ fits", "good"),
-    "tight": ("⚠ tight", "warn"),
-    "no": ("✕ does not fit", "bad"),
-    "unknown": ("? not known whether it fits", "warn"),
-}
-"""Glyph and word, so that colour is never the only signal."""
+_STYLES = {"yes": "good", "tight": "warn", "no": "bad", "unknown": "warn"}
 _BARS_APART = 2
 """So many GPUs have a bar each whatever they hold; of more, like ones share a bar."""
 _NAME_CELLS = 10
@@ -33,7 +28,7 @@ MOST_CHANGES = 4
 
 def verdict_rows(forecast: Forecast, width: int) -> list[Row]:
     """``✓ fits`` or why not, over as many lines as it takes."""
-    word, style = VERDICTS[forecast.fits]
+    word, style = verdict_text(forecast.fits), _STYLES[forecast.fits]
     if not forecast.reason:
         return [[(f" {word}", style)]]
     lines = textwrap.wrap(f"{word}: {forecast.reason}", width, initial_indent=" ", subsequent_indent="   ")

@@ -29,6 +29,7 @@ def test_int6_mixed_on_two_3090_has_the_pool_that_its_card_says(cockpit: Cockpit
         parts = ("weights", "kv", "activation", "graph", "overhead")
         assert sum(gpu[f"{part}_bytes"] for part in parts) == gpu["budget_bytes"]
     assert [gpu["gpu"] for gpu in found["per_gpu"]] == [0, 1]
+    assert found["kv_bytes"] == min(gpu["kv_bytes"] for gpu in found["per_gpu"])
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,7 @@ def test_the_cpu_build_is_exact_as_its_pool_is_given(cockpit: Cockpit) -> None:
     found = forecast(cockpit, "cpu/tiny-qwen3")
     assert found["kv"]["capacity_tokens"] == 2097152
     assert (found["fits"], found["error_bytes"], found["per_gpu"]) == ("yes", 0, [])
+    assert found["kv_bytes"] == GIB
 
 
 def test_what_would_make_it_fit_is_text_that_set_takes(cockpit: Cockpit) -> None:
@@ -56,6 +58,14 @@ def test_what_would_make_it_fit_is_text_that_set_takes(cockpit: Cockpit) -> None
 
 
 def test_unknown_is_said_and_is_null(cockpit: Cockpit) -> None:
-    found = forecast(cockpit, "vllm/qwen-27b-multi-fast", "--rig", "2x3090")
-    assert (found["fits"], found["kv"], found["headroom_tokens"]) == ("unknown", None, None)
-    assert "no GPU 2, 3" in found["reason"]
+    found = forecast(cockpit, "vllm/qwen38-27b-dual-max", "--rig", "2x3090", "--set", "gpus=0,5")
+    assert (found["fits"], found["kv"], found["kv_bytes"], found["headroom_tokens"]) == ("unknown", None, None, None)
+    assert "no GPU 5" in found["reason"]
+
+
+def test_too_few_gpus_are_the_same_word_in_plan_and_list(cockpit: Cockpit) -> None:
+    slug = "vllm/qwen-27b-multi-fast"
+    found = forecast(cockpit, slug, "--rig", "2x3090")
+    (listed,) = (one["fits"] for one in cockpit("slugs", slug, "--rig", "2x3090", "--json").json)
+    for one in (found, listed):
+        assert (one["fits"], one["reason"]) == ("no", "it takes 4 GPUs, and this rig has 2")

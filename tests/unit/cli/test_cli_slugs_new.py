@@ -29,7 +29,9 @@ def test_a_new_slug_is_written_shown_and_usable(cockpit: Cockpit, tmp_path: Path
     file = paths.user_slugs() / "local" / "my-model.yaml"
     assert done.code == 0
     assert done.out == file.read_text()
-    assert done.err == f"written to {file}; `cockpit check local/my-model` says what it may do.\n"
+    fits, written = done.err.splitlines()
+    assert fits.startswith("forecast     ✓ fits")
+    assert written == f"written to {file}; `cockpit check local/my-model` says what it may do."
     for line in done.out.splitlines()[4:]:
         assert "  # " in line, "every value says where it comes from"
     found = cockpit("check", "local/my-model", "--rig", "2x3090", "--json")
@@ -42,8 +44,22 @@ def test_a_new_slug_is_written_shown_and_usable(cockpit: Cockpit, tmp_path: Path
 def test_as_json_it_is_the_name_and_the_file(cockpit: Cockpit) -> None:
     done = cockpit("slugs", "new", str(FIXTURES / "auto-round-w4"), "--name", "vllm/mine", "--json")
     assert (done.code, done.err) == (0, "")
-    assert done.json == {"name": "vllm/mine", "file": str(paths.user_slugs() / "vllm" / "mine.yaml")}
+    file = str(paths.user_slugs() / "vllm" / "mine.yaml")
+    assert (done.json["name"], done.json["file"]) == ("vllm/mine", file)
+    listed = cockpit("slugs", "vllm/mine", "--json").json[0]["fits"]
+    assert (done.json["fits"], done.json["reason"]) == (listed["fits"], listed["reason"])
     assert read_slug(Path(done.json["file"])).name == "vllm/mine"
+
+
+def test_it_says_of_an_unknown_family_what_plan_says(cockpit: Cockpit, tmp_path: Path) -> None:
+    folder = write_config(tmp_path / "foo", {**config("llama"), "model_type": "foobar"})
+    (folder / "model.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
+    written = cockpit("slugs", "new", str(folder), "--rig", "2x3090")
+    planned = cockpit("plan", "local/foo", "--rig", "2x3090")
+    sentence = "? not known whether it fits: cockpit does not know how vLLM lays out the KV cache of foobar models"
+    for told in (written.err, planned.err):
+        assert sentence in told
+    assert "cautious: cockpit does not know how vLLM lays out the KV cache of foobar models" in written.out
 
 
 def test_a_config_is_taken_for_its_folder(cockpit: Cockpit, tmp_path: Path) -> None:

@@ -50,15 +50,15 @@ CASES = [
     (fit_of("tight", kv=pool(263_672, 1.01), headroom_tokens=1528, reason="close"), "tight +1,528", "tight: 263,672"),
     (
         fit_of("tight", kv=pool(25_486, 0.78, False), headroom_tokens=-7282, error_bytes=1, reason="close"),
-        "maybe -7,282 ±25,486",
-        "may fit: 25,486 tokens of KV pool, 0.78 requests at full context, close",
+        "tight -7,282 ±25,486",
+        "tight: 25,486 tokens of KV pool, 0.78 requests at full context, close",
     ),
     (
         fit_of("tight", kv=pool(25_486, 0.1, False), headroom_tokens=-1_007_282, error_bytes=2_000_000),
-        "maybe -1,007,282",
-        "may fit: 25,486",
+        "tight -1,007,282",
+        "tight: 25,486",
     ),
-    (fit_of("tight", headroom_tokens=-7282, reason="close"), "maybe -7,282", "may fit: close"),
+    (fit_of("tight", headroom_tokens=-7282, reason="close"), "tight -7,282", "tight: close"),
     (
         fit_of("no", missing_bytes=round(3.1 * GIB), reason="too big"),
         "no: needs 3.1 GiB more",

@@ -22,6 +22,7 @@ from cockpit.checkpoint.types import Checkpoint, Sizes
 from cockpit.errors import CockpitError
 from cockpit.launch.new_slug import propose, save, slug_name
 from cockpit.launch.plan import Facts, context_for, make_plan
+from cockpit.launch.slug_fit import slug_fit
 from cockpit.rig.described import load_rig
 from cockpit.rig.types import Gpu, Rig
 from cockpit.rules.parallel import unshared
@@ -138,7 +139,20 @@ def test_any_length_of_the_model_makes_a_slug(native: int | None, gib: float, ri
 
 def test_layers_that_keep_no_keys_divide_by_nothing() -> None:
     of = sized(10, layers={"linear_attention": 48}, linear_attention=GDN)
-    assert proposed(of).max_model_len == of.max_model_len
+    assert proposed(of).max_model_len == 32768, "no KV cache to fit it to"
+
+
+@pytest.mark.parametrize("rig", ["2x3090", "none"])
+@pytest.mark.parametrize("model_type", ["foobar", "deepseek_v3", "two\nlines: yes"])
+def test_what_a_plan_calls_unknown_is_no_certain_context(model_type: str, rig: str) -> None:
+    of = changed(sized(3, model_type=model_type), method="none")
+    slug, text = propose(of, RIGS[rig])
+    facts = Facts(rig=RIGS[rig], checkpoint=of, engine=None, environ={}, free_port=8000, cwd="/")
+    fit = slug_fit(slug, {}, facts)
+    assert fit.fits == "unknown" and fit.reason
+    (line,) = [line for line in text.splitlines() if "KV cache" in line]
+    assert line.endswith((f"cautious: {fit.reason}".replace("\n", " "), f"figure: {fit.reason}".replace("\n", " ")))
+    assert "certainly" not in text and "\nlines" not in text
 
 
 def test_sizes_and_rigs_that_are_not_known_make_a_cautious_slug() -> None:

@@ -66,7 +66,7 @@ class BootLog:
         self.model = model_of(next(name for begin, name in names.items() if f"/{begin}" in path))
         printed = re.search(r"Available KV cache memory: ([\d.]+) GiB", self._text)
         self.cpu = "CPU KV cache size" in self._text
-        # The CPU build prints no figure: the pool is what VLLM_CPU_KVCACHE_SPACE said.
+        # The CPU build prints it by other words, and the pool is what VLLM_CPU_KVCACHE_SPACE said.
         self.available = rounding(float(printed.group(1))) if printed else (GIB, GIB)
         block = re.search(r"attention block size to (\d+) tokens", self._text)
         self.block_size = int(block.group(1)) if block else 128 if self.cpu else 16

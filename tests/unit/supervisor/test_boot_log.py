@@ -70,7 +70,7 @@ def test_an_eager_boot_on_a_cpu_has_no_compile_and_no_graphs() -> None:
     assert list(seconds_of(state)) == ["environment", "config", "weights", "kv_pool", "ready"]
     assert sum(filter(None, seconds_of(state).values())) == 27.0
     assert (state.facts.capacity_tokens, state.facts.max_concurrency) == (2_097_152, 1024.0)
-    assert state.facts.weights_gib is None and state.facts.available_kv_gib is None
+    assert (state.facts.weights_gib, state.facts.available_kv_gib) == (None, 1.0)
     assert next(stage for stage in state.stages if stage.id == "weights").progress == "shards 1/1"
 
 
