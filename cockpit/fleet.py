@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from cockpit.api_key import find_api_key
 from cockpit.errors import CockpitError, FailedError
 from cockpit.supervisor import adopted, store
 from cockpit.supervisor.diagnose.files import diagnose_record, end_of
@@ -117,7 +119,8 @@ class Fleet:
         if other.url is None:
             raise CockpitError(f"{name} has no address that can be reached from here", other.what[:200])
         self._others[other.name] = other
-        return ForeignWatch(as_record(other))
+        # The user named the address of an adopted one: it gets the key if it asks for it.
+        return ForeignWatch(as_record(other), api_key=find_api_key(os.environ) if other.kind == "adopted" else None)
 
     def diagnosis(self, name: str) -> Diagnosis | None:
         """Why the server of that name died; None while it lives. Raises CockpitError for an unknown one."""

@@ -16,6 +16,15 @@ def is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
+def fits_screen() -> bool:
+    """Whether the screen can be opened here."""
+    try:
+        require_terminal()
+    except CockpitError:
+        return False
+    return True
+
+
 def require_terminal() -> None:
     """Raise CockpitError unless there is a terminal of at least 80x24."""
     if not is_terminal():

@@ -15,10 +15,9 @@ from cockpit.cli.output import emit, say, table
 from cockpit.errors import CockpitError, FailedError
 
 if TYPE_CHECKING:
+    from cockpit.fleet_watch import Look
     from cockpit.telemetry.frame import Frame
-    from cockpit.watch import Watch
 
-MAX_SERVERS = 64
 _HEADERS = ("server", "prefill", "cached", "decode", "a stream", "run", "wait", "KV", "TTFT p95", "hits", "draft", "")
 _RIGHT = tuple(range(1, len(_HEADERS) - 1))
 
@@ -42,23 +41,32 @@ def once(arguments: argparse.Namespace) -> int:
 
 
 def live(arguments: argparse.Namespace) -> int:
-    """A table a second until Ctrl-C or --for."""
-    from cockpit.api_key import find_api_key
-    from cockpit.watch import watch_url
+    """The fleet's screen in a terminal that has room for it; else a table a second until Ctrl-C or --for."""
+    from cockpit.terminal import fits_screen
 
-    key = find_api_key(os.environ)
-    watches = {url: watch_url(url, key, arguments.seconds) for url in _urls(arguments)}
-    until = None if arguments.limit is None else time.monotonic() + arguments.limit
+    urls = _urls(arguments)
+    if not arguments.text and arguments.limit is None and fits_screen():
+        from cockpit.tui.app import run_app
+
+        return run_app(fleet_urls=urls, window_seconds=arguments.seconds)
+    return _as_text(urls, arguments.seconds, arguments.limit)
+
+
+def _as_text(urls: list[str], window_seconds: float, limit_seconds: float | None) -> int:
+    from cockpit.api_key import find_api_key
+    from cockpit.fleet_watch import FleetWatch, url_target
+
+    watch = FleetWatch(find_api_key(os.environ), window_seconds)
+    watch.follow([url_target(url) for url in urls])
+    until = None if limit_seconds is None else time.monotonic() + limit_seconds
     try:
-        with ThreadPoolExecutor(len(watches)) as pool:
-            while until is None or time.monotonic() < until:
-                began = time.monotonic()
-                say(time.strftime("── %H:%M:%S ", time.localtime()) + "─" * 60)
-                _say_table(list(pool.map(_look, watches.items())))
-                time.sleep(max(0.0, began + 1.0 - time.monotonic()))
+        while until is None or time.monotonic() < until:
+            began = time.monotonic()
+            say(time.strftime("── %H:%M:%S ", time.localtime()) + "─" * 60)
+            _say_table([_server_of(look) for look in watch.looks()])
+            time.sleep(max(0.0, began + 1.0 - time.monotonic()))
     finally:
-        for watch in watches.values():
-            watch.close()
+        watch.close()
     return 0
 
 
@@ -82,6 +90,7 @@ def measure_all(urls: list[str], seconds: float) -> list[Server]:
 
 def _urls(arguments: argparse.Namespace) -> list[str]:
     """The URLs, checked before anything is asked; one given twice counts once."""
+    from cockpit.fleet_watch import MAX_SERVERS
     from cockpit.telemetry.fetch import metrics_url
 
     urls = list(dict.fromkeys(arguments.url))
@@ -92,11 +101,11 @@ def _urls(arguments: argparse.Namespace) -> list[str]:
     return urls
 
 
-def _look(item: tuple[str, Watch]) -> Server:
-    url, watch = item
-    frame = watch.tick().frame
-    if frame.engines is None:
-        return Server(url=url, error=frame.notes[0] if frame.notes else None)
+def _server_of(look: Look) -> Server:
+    url, frame = look.target.url or "", look.frame
+    if frame is None or frame.engines is None:
+        notes = () if frame is None else frame.notes
+        return Server(url=url, error=look.problem or (notes[0] if notes else None))
     return Server(url=url, frame=frame)
 
 

@@ -1,4 +1,7 @@
-"""`cockpit top NAME`: live figures as text or JSON, of an instance or of any vLLM URL, or of several at once."""
+"""`cockpit top NAME`: live figures as text or JSON, of an instance or of any vLLM URL, or of several at once.
+
+Several URLs in a terminal are the fleet's screen.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,12 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--url",
         action="append",
         default=[],
-        help="a vLLM server that is not an instance, e.g. http://127.0.0.1:8000; several make a table",
+        help="a vLLM server that is not an instance, e.g. http://127.0.0.1:8000; several are shown side by side",
     )
     parser.add_argument("--once", action="store_true", help="measure one window and end")
     parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="the window, 10 unless given")
     parser.add_argument("--for", dest="limit", type=float, metavar="S", help="end after so many seconds")
+    parser.add_argument("--text", action="store_true", help="no screen for several servers, also in a terminal")
     parser.add_argument("--record", metavar="FILE", help="write what is seen to a tape for `cockpit replay`")
 
 
@@ -137,7 +141,8 @@ def measure(name: str | None, url: str | None, seconds: float) -> Frame:
 
 
 def _measure_other(other: Other, seconds: float) -> Frame:
-    """One frame of a server that no cockpit started."""
+    """One frame of a server that no cockpit started; the key is for one that the user adopted by its address."""
+    from cockpit.api_key import find_api_key
     from cockpit.supervisor.others import as_record
     from cockpit.supervisor.process import members_of
     from cockpit.telemetry.sampler import sample_window
@@ -149,6 +154,7 @@ def _measure_other(other: Other, seconds: float) -> Frame:
         other.url,
         seconds,
         state="foreign",
+        api_key=find_api_key(os.environ) if other.kind == "adopted" else None,
         pids=(lambda: [who.pid for who in members_of(record)]) if other.processes else None,
         gpu_indices=other.gpus or None,
         read_gpus=bool(other.processes),

@@ -26,6 +26,7 @@ def figures(window: Window, seconds: float, log: LogPool | None = None, *, expec
     change = window.change
     made = Figures(
         window_seconds=None if change is None else change.seconds,
+        model=", ".join(newest.models[:4]) or None,
         engines=len(newest.engines),
         throughput=rates.throughput(window),
         kv=pool.kv(newest, log),

@@ -196,6 +196,8 @@ class Frame(Frozen, frozen=True, kw_only=True):
     """Time since /metrics last answered; None when it never did."""
     stale: bool = False
     """The last scrape failed: the figures, if any are left, are ``age_seconds`` old and not live."""
+    model: str | None = None
+    """What the server calls its model, by the labels of its figures; several names with commas."""
     engines: int | None = None
     throughput: Throughput = Throughput()
     kv: Kv = Kv()

@@ -62,6 +62,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a Frame that come from /metrics; all unknown by default."""
 
     window_seconds: float | None = None
+    model: str | None = None
     engines: int | None = None
     throughput: Throughput = Throughput()
     kv: Kv = Kv()

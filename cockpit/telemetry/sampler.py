@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from cockpit.errors import FailedError
+from cockpit.telemetry.aging import STALE_SECONDS
 from cockpit.telemetry.fetch import FetchProblem, MetricsClient, fetch, metrics_url, open_client
 from cockpit.telemetry.figures import figures
 from cockpit.telemetry.frame import Frame, Int8, State
@@ -22,8 +23,6 @@ from cockpit.telemetry.rates import Window, extend
 from cockpit.telemetry.scrape import Scrape
 from cockpit.telemetry.sources import sources_of
 
-STALE_SECONDS = 10.0
-"""How long the last figures are kept, marked as stale, when /metrics stops answering."""
 WINDOW_SECONDS = 10.0
 
 Pids = Callable[[], Iterable[int] | None]
@@ -110,6 +109,7 @@ class Sampler:
             window_seconds=shown.window_seconds,
             age_seconds=age,
             stale=self._problem is not None,
+            model=shown.model,
             engines=shown.engines,
             throughput=shown.throughput,
             kv=shown.kv,

@@ -44,6 +44,8 @@ class Scrape(msgspec.Struct, frozen=True, kw_only=True):
     """Monotonic seconds when the answer was complete; differences of it are the window."""
     engines: Mapping[str, EngineScrape] = {}
     """By the ``engine`` label; empty when the server publishes no vLLM figures."""
+    models: tuple[str, ...] = ()
+    """Names that the figures are labelled with, sorted."""
     process_started_at: float | None = None
     """Unix time at which the API server process started, where it says so."""
     context_tokens: float | None = None

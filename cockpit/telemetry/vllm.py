@@ -18,6 +18,8 @@ MAX_LINE_CHARS = 4096
 """The longest real line (cache_config_info) has about 1,500; the parser's cost grows faster than a line."""
 MAX_SAMPLES = 20_000
 """More than 100 engines' worth; a body that holds more is not a vLLM's."""
+MAX_NAME_CHARS = 200
+"""Of a model's name."""
 
 COUNTERS = {
     "vllm:prompt_tokens_total": "prompt",
@@ -57,6 +59,8 @@ HISTOGRAMS = {
 CACHE_CONFIG = "vllm:cache_config_info"
 SLEEP = "vllm:engine_sleep_state"
 PROCESS_START = "process_start_time_seconds"
+NAMES_MODEL = "vllm:num_requests_running"
+"""Its labels say what the server calls its model."""
 
 _BUCKETS = {f"{name}_bucket": key for name, key in HISTOGRAMS.items()}
 _SUMS = {f"{name}_sum": key for name, key in HISTOGRAMS.items()}
@@ -77,6 +81,7 @@ def parse_scrape(text: str, at: float, clock: float | None = None) -> Scrape:
     counted), missing families are missing keys.
     """
     drafts: dict[str, _Draft] = {}
+    models: set[str] = set()
     started_at: float | None = None
     skipped = 0
     for line in _wanted_lines(text):
@@ -89,12 +94,15 @@ def parse_scrape(text: str, at: float, clock: float | None = None) -> Scrape:
             continue
         if name == PROCESS_START:
             started_at = value
-        else:
-            drafts.setdefault(labels.get("engine", "0"), _Draft()).add(name, labels, value)
+            continue
+        if name == NAMES_MODEL:
+            models.add(labels.get("model_name", "")[:MAX_NAME_CHARS])
+        drafts.setdefault(labels.get("engine", "0"), _Draft()).add(name, labels, value)
     return Scrape(
         at=at,
         clock=at if clock is None else clock,
         engines={engine: draft.frozen() for engine, draft in sorted(drafts.items())},
+        models=tuple(sorted(models - {""})),
         process_started_at=started_at,
         skipped_lines=skipped,
     )

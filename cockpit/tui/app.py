@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from cockpit.tape import Replay
     from cockpit.tui.flag_asker import FlagAsker
 
-_SHEETS = ("base", "catalog", "card", "instance", "instances", "dialogs")
+_SHEETS = ("base", "catalog", "card", "instance", "instances", "fleet", "dialogs")
 
 
 class CockpitApp(FixApp):
@@ -60,11 +60,16 @@ class CockpitApp(FixApp):
         demo_slug: str | None = None,
         show_clock: bool = True,
         replay: Replay | None = None,
+        fleet_urls: Sequence[str] = (),
+        window_seconds: float | None = None,
     ) -> None:
         super().__init__(session)
         self.show_clock = show_clock
         self._demo_slug = demo_slug
         self._replay = replay
+        self._fleet_urls = tuple(fleet_urls)
+        self._window_seconds = window_seconds
+        """Of the fleet's figures, where another one than usual was asked for."""
         self._load: Load | None = None
         self._load_name = ""
         self._restore_signals: Callable[[], None] = lambda: None
@@ -104,6 +109,8 @@ class CockpitApp(FixApp):
         self._restore_signals = catch_signals(self.exit)
         if self._replay is not None:
             self._show_replay(self._replay)
+        if self._fleet_urls:
+            self._show_fleet(self._fleet_urls)
         self.call_after_refresh(self._after_first_frame)
 
     def _after_first_frame(self) -> None:
@@ -220,6 +227,31 @@ class CockpitApp(FixApp):
         elif not isinstance(self.screen, InstancesScreen):
             self.push_screen(InstancesScreen())
 
+    def action_show_fleet(self) -> None:
+        """All servers with their figures; where that screen lies below this one, back to it."""
+        from cockpit.tui.screens.fleet import FleetScreen
+        from cockpit.tui.screens.instances import InstancesScreen
+
+        if any(isinstance(screen, FleetScreen) for screen in self.screen_stack):
+            while not isinstance(self.screen, FleetScreen):
+                self.pop_screen()
+        else:
+            self._show_fleet(replace=isinstance(self.screen, InstancesScreen))
+
+    def _show_fleet(self, urls: Sequence[str] = (), replace: bool = False) -> None:
+        from cockpit.api_key import find_api_key
+        from cockpit.fleet_watch import FleetWatch
+        from cockpit.telemetry.sampler import WINDOW_SECONDS
+        from cockpit.tui.screens.fleet import FleetScreen
+
+        try:
+            key = find_api_key(self.session.environ)
+        except CockpitError as error:
+            self.warn(error.title, error.fix)
+            return
+        watch = FleetWatch(key, self._window_seconds or WINDOW_SECONDS, self.shelf.config.refresh_seconds)
+        (self.switch_screen if replace else self.push_screen)(FleetScreen(watch, urls))
+
     def action_show_help(self) -> None:
         """The keys of this screen."""
         if isinstance(self.screen, CockpitScreen):
@@ -292,9 +324,15 @@ class CockpitApp(FixApp):
         return self._exception
 
 
-def run_app(session: Session | None = None, demo_slug: str | None = None, replay: Replay | None = None) -> int:
+def run_app(
+    session: Session | None = None,
+    demo_slug: str | None = None,
+    replay: Replay | None = None,
+    fleet_urls: Sequence[str] = (),
+    window_seconds: float | None = None,
+) -> int:
     """Open the screen and return the exit code; raises the bug that ended it, if one did."""
-    app = CockpitApp(session, demo_slug, replay=replay)
+    app = CockpitApp(session, demo_slug, replay=replay, fleet_urls=fleet_urls, window_seconds=window_seconds)
     app.run()
     if app.bug is not None:
         raise app.bug

@@ -31,6 +31,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("quit", EVERYWHERE, "q", "quit_asking", "quit", "Leave the cockpit; asks when servers are running."),
     Command("help", EVERYWHERE, "question_mark", "show_help", "help", "Show the keys of this screen."),
     Command("instances", EVERYWHERE, "i", "show_instances", "instances", "Every server on record."),
+    Command(
+        "fleet", EVERYWHERE, "F", "show_fleet", "fleet", "All servers at once, with their figures.", footer=False
+    ),
     Command("catalog.open", "catalog", "enter", "open", "open", "The serve card, or the running instance.", False),
     Command("catalog.filter", "catalog", "slash", "filter", "filter", "Type words; every one must occur."),
     Command(
@@ -68,6 +71,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("instance.back", "instance", "escape", "back", "catalog", "Back to the catalog."),
     Command("instances.open", "instances", "enter", "open", "open", "Open the marked server.", footer=False),
     Command("instances.stop", "instances", "K", "stop", "stop", "Stop the marked server; asks first."),
+    Command("fleet.open", "fleet", "enter", "open", "open", "Open the marked server's figures.", footer=False),
+    Command("fleet.stop", "fleet", "K", "stop", "stop", "Stop the marked server; asks first."),
+    Command("fleet.copy", "fleet", "y", "copy", "copy", "Copy the table as text."),
+    Command("fleet.back", "fleet", "escape", "back", "back", "Back."),
     Command("instances.back", "instances", "escape", "back", "back", "Back."),
 )
 

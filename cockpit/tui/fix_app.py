@@ -31,6 +31,20 @@ class FixApp(FleetApp):
         else:
             self.push_screen(screen)
 
+    def show_url(self, url: str) -> None:
+        """The live figures of a server that is known by its URL alone, on top of this screen."""
+        from cockpit.api_key import find_api_key
+        from cockpit.fleet_watch import place_of
+        from cockpit.tui.screens.instance import InstanceScreen
+        from cockpit.watch import watch_url
+
+        try:
+            watch = watch_url(url, find_api_key(self.session.environ))
+        except CockpitError as error:
+            self.warn(error.title, error.fix)
+            return
+        self.push_screen(InstanceScreen(place_of(url), watch, on_record=False))
+
     def words_of_fix(self, record: InstanceRecord, fix: Fix) -> str | None:
         """What a fix sets, for the line that offers it; None when the slug is gone."""
         from cockpit.supervisor.again import fix_words

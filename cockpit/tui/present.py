@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from cockpit import units
 from cockpit.telemetry import text
+from cockpit.telemetry.aging import FRESH_SECONDS
 from cockpit.telemetry.frame import Frame
 from cockpit.telemetry.history import History, sparkline
 from cockpit.tui.content import Row
 from cockpit.tui.gauges import LABEL_WIDTH, bar, label
 from cockpit.tui.present_gpu import memory_rows
-
-STALE_AFTER_SECONDS = 3.0
 
 
 def _spark(history: History, series: str, width: int) -> str:
@@ -120,7 +119,7 @@ def int8_row(frame: Frame) -> list[Row]:
 def note_rows(frame: Frame) -> list[Row]:
     """What the reader should know about the figures, and their age when they are not fresh."""
     rows: list[Row] = []
-    if frame.age_seconds is not None and frame.age_seconds > STALE_AFTER_SECONDS:
+    if frame.age_seconds is not None and frame.age_seconds > FRESH_SECONDS:
         rows.append([(f" ⚠ these figures are {frame.age_seconds:.0f} s old", "warn")])
     rows.extend([(f" · {note}", "dim")] for note in frame.notes)
     return rows

@@ -20,6 +20,7 @@ from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.screens.catalog import CatalogScreen
 from cockpit.tui.screens.dialogs import HelpScreen
+from cockpit.tui.screens.fleet import FleetScreen
 from cockpit.tui.screens.instance import InstanceScreen
 from cockpit.tui.screens.instances import InstancesScreen
 
@@ -27,7 +28,7 @@ from .conftest import MakeSession
 from .helpers import app_of, open_card, opened, serve, shown, type_text, until, until_shown
 from .world import cpu_slug
 
-SCREENS: tuple[type[CockpitScreen], ...] = (CatalogScreen, CardScreen, InstanceScreen, InstancesScreen)
+SCREENS: tuple[type[CockpitScreen], ...] = (CatalogScreen, CardScreen, InstanceScreen, InstancesScreen, FleetScreen)
 SNAPSHOTS = Path(__file__).with_name("__snapshots__")
 TERMINALS_CONFUSE = {"ctrl+h", "ctrl+i", "ctrl+m", "ctrl+j", "ctrl+left_square_bracket"}
 

@@ -22,6 +22,7 @@ _LATER = (
     *("httpx", "psutil", "pynvml", "prometheus_client", "http.client", "statistics"),
     *("cockpit.session", "cockpit.supervisor", "cockpit.telemetry", "cockpit.planner", "cockpit.launch.plan"),
     *("cockpit.tui.screens.card", "cockpit.tui.screens.instance", "cockpit.tui.screens.instances"),
+    *("cockpit.tui.screens.fleet", "cockpit.fleet_watch"),
     *("textual.widgets._data_table", "textual.widgets._log"),
 )
 """Modules of half a dozen milliseconds and more, together twice what Textual itself takes."""

@@ -57,10 +57,12 @@ class InstanceScreen(CockpitScreen):
     COMMANDS_OF = "instance"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("instance")]
 
-    def __init__(self, name: str, watch: Watch) -> None:
+    def __init__(self, name: str, watch: Watch, on_record: bool = True) -> None:
         super().__init__()
         self.instance_name = name
         self._watch = watch
+        self._on_record = on_record and watch.is_live
+        """Whether it is listed here, and no longer shown once it is not: neither a tape nor a mere URL is."""
         self._history = History()
         self._timeline = Timeline()
         self._span: float | None = None
@@ -108,7 +110,7 @@ class InstanceScreen(CockpitScreen):
             seen = self._watch.tick()
             self._was_ready = seen.state == "ready"
             self.post_message(Seen(seen))
-            return not self._watch.is_live or self.cockpit.session.is_on_record(self.instance_name)
+            return not self._on_record or self.cockpit.session.is_on_record(self.instance_name)
         except CockpitError as error:
             if error.title != self._told:
                 self._told = error.title
@@ -212,9 +214,9 @@ class InstanceScreen(CockpitScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """``S`` is offered for a dead server only, ``f`` where a new start can help, ``c`` for one that serves.
 
-        A tape has no server to stop or start.
+        A tape has no server to stop or start, and one known by its URL alone is not ours to.
         """
-        if action in ("restart", "stop", "fix") and not self._watch.is_live:
+        if action in ("restart", "stop", "fix") and not self._on_record:
             return False
         if action == "fix":
             return self._last is not None and _fix_of(self._last) is not None
