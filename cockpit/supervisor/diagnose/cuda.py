@@ -129,34 +129,46 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Update the driver, or use an image or wheel whose CUDA matches it."),
     ),
     Symptom(
+        id="cuda-compat",
+        patterns=(
+            r"system has unsupported display driver / cuda driver combination",
+            r"cudaErrorSystemDriverMismatch",
+            r"\bError 803\b",
+        ),
+        versions="any",
+        explain=say(
+            "Another libcuda than the driver's own is loaded: CUDA's compatibility library of the container, or that "
+            "of a driver that was updated without a reboot."
+        ),
+        fixes=do(
+            "In a container put the driver's libraries first: "
+            "LD_LIBRARY_PATH=/usr/local/nvidia/lib64:/usr/local/nvidia/lib.",
+            "On the machine itself reboot after a driver update; `ldconfig -p | grep libcuda.so` must name the "
+            "driver's only.",
+        ),
+    ),
+    Symptom(
+        id="fabric-manager",
+        patterns=(r"\bError 802: ", r"cudaErrorSystemNotReady", r"system not yet initialized"),
+        versions="any",
+        explain=say(
+            "The GPUs hang on an NVSwitch whose fabric manager does not run, or not in the driver's version."
+        ),
+        fixes=do(
+            "Install and start nvidia-fabricmanager in the driver's version; `nvidia-smi -q` shows Fabric: State."
+        ),
+    ),
+    Symptom(
         id="driver-too-old",
         patterns=(
             r"The NVIDIA driver on your system is too old",
             r"CUDA driver version is insufficient for CUDA runtime version",
             r"cudaErrorInsufficientDriver",
             r"forward compatibility was attempted on non supported HW",
-            r"system has unsupported display driver / cuda driver combination",
         ),
         versions="any",
         explain=say("The NVIDIA driver is older than the CUDA that this vLLM was built for."),
         fixes=do("Update the driver, or install a vLLM built for the older CUDA."),
-    ),
-    Symptom(
-        id="libcudart-missing",
-        patterns=(
-            r"(?P<file>lib(?:cu\w+|nccl|nvrtc|torch\w*|c10\w*|nvJitLink)\.so[\w.]*): cannot open shared object",
-            r"undefined symbol: (?P<file>_Z\w+)",
-            r"ImportError: (?P<file>\S+\.so\S*): ",
-            r"operator torchvision::nms does not exist",
-            r"No module named 'vllm\._C'",
-            r"'_OpNamespace' '_C' object has no attribute",
-        ),
-        versions="any",
-        explain=say(
-            "vLLM and torch do not belong together: {file} is missing or of another version (CUDA 12 and 13 mixed?).",
-            "vLLM and torch do not belong together: a library is missing or of another version.",
-        ),
-        fixes=do("Install both together into a fresh environment: `uv pip install vllm --torch-backend=auto`."),
     ),
     Symptom(
         id="no-kernel-image",
@@ -167,8 +179,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"is not compatible with the current PyTorch installation",
             r"(?:sm_\d+|CUDA capability sm_?\d+) is not (?:compatible|supported)",
             r"device kernel image is invalid",
-            r"PTXAS error",
-            r"ptxas fatal",
         ),
         versions="any",
         explain=say(
@@ -200,6 +210,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Found no NVIDIA driver",
             r"Torch not compiled with CUDA enabled",
             r"CUDA unknown error",
+            r"CUDA driver initialization failed",
             r"Unexpected error from cudaGetDeviceCount",
             r"no CUDA-capable device is detected",
             r"libnvidia-ml\.so",
@@ -225,7 +236,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="cuda-fork",
-        patterns=(r"Cannot re-initialize CUDA in forked subprocess", r"bootstrapping phase"),
+        patterns=(
+            r"Cannot re-initialize CUDA in forked subprocess",
+            r"bootstrapping phase",
+            r"CUDA error: initialization error",
+        ),
         versions="any",
         explain=say("CUDA was used before the workers were forked, or a script starts vLLM without a main guard."),
         fixes=do(Fix(text="Spawn the workers.", env={"VLLM_WORKER_MULTIPROC_METHOD": "spawn"})),

@@ -21,10 +21,13 @@ _REMOVED = {
     "--speculative-model": "It goes into --speculative-config now.",
     "--num-speculative-tokens": "It goes into --speculative-config now.",
     "--preemption-mode": "It is gone: leave it out.",
-    "--calculate-kv-scales": "It is gone since 0.33: leave it out.",
-    "--max-num-partial-prefills": "It is gone since 0.33: leave it out.",
-    "--max-long-partial-prefills": "It is gone since 0.33: leave it out.",
-    "--override-attention-dtype": "It is gone since 0.33: leave it out.",
+    "--calculate-kv-scales": "It is gone since 0.28: leave it out.",
+    "--max-num-partial-prefills": "It is gone since 0.27: leave it out.",
+    "--max-long-partial-prefills": "It is gone since 0.27: leave it out.",
+    "--enable-bf16x3-router-gemm": "It is gone since 0.32: leave it out.",
+    "--lora-path": "An adapter is named with --enable-lora --lora-modules NAME=PATH.",
+    "--temperature": "Sampling is chosen by each request, or by --override-generation-config.",
+    "--override-attention-dtype": "It is gone since 0.28: leave it out.",
 }
 """Flags of older vLLMs, and what became of them."""
 
@@ -49,6 +52,8 @@ def _unknown_fixes(seen: Evidence) -> list[Fix]:
         return [
             Fix(text="The container's entry point is the server: give its flags only, or replace it (--entrypoint).")
         ]
+    if flag.startswith("-") and not flag.startswith("--") and len(flag) > 3:
+        return [Fix(text=f"A long flag has two dashes: -{flag}.")]
     known = _REMOVED.get(flag)
     fixes = [] if known is None else [Fix(text=f"{flag}: {known[:1].lower()}{known[1:]}")]
     return [
@@ -74,6 +79,18 @@ def _divisor_fixes(seen: Evidence) -> list[Fix]:
         for ranks in fitting[:1]
     ]
     return [*fixes, Fix(text="An odd number of cards works with --pipeline-parallel-size instead.")]
+
+
+def _expert_fixes(seen: Evidence) -> list[Fix]:
+    experts, now = seen.number("experts"), seen.number("ranks")
+    fitting = [ranks for ranks in (8, 4, 2) if experts and now and ranks < now and experts % ranks == 0]
+    fixes = [Fix(text=f"Serve it from {ranks} GPUs.", set={"tensor_parallel": ranks}) for ranks in fitting[:1]]
+    return [
+        *fixes,
+        Fix(
+            text="Or leave --enable-expert-parallel out, or add redundant experts (--eplb-config) that fill the rest."
+        ),
+    ]
 
 
 def _gpu_fixes(seen: Evidence) -> list[Fix]:
@@ -141,6 +158,29 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=_divisor_fixes,
     ),
     Symptom(
+        id="ep-divisibility",
+        patterns=(
+            r"n_physical_experts=(?P<experts>\d+) must be divisible by ep_size=(?P<ranks>\d+)",
+            r"experts[^\n]{0,60} must be divisible by[^\n]{0,40}(?:ep_size|expert[- _]parallel)",
+        ),
+        versions="0.9 to 0.33",
+        explain=say(
+            "{experts} experts cannot be shared evenly by {ranks} GPUs.",
+            "The experts cannot be shared evenly by the GPUs.",
+        ),
+        fixes=_expert_fixes,
+    ),
+    Symptom(
+        id="not-multimodal",
+        patterns=(r"is only supported for multimodal models", r"The model is not multimodal"),
+        versions="0.6 to 0.33",
+        explain=say("The command limits images or videos, and this vLLM reads the model as text only."),
+        fixes=do(
+            "Leave --limit-mm-per-prompt (and other flags for images) out.",
+            "If the model does read images, its architecture is newer than this vLLM: upgrade it.",
+        ),
+    ),
+    Symptom(
         id="too-few-gpus",
         patterns=(
             r"World size \((?P<wanted>\d+)\) is larger than the number of\s+available GPUs \((?P<there>\d+)\)",
@@ -198,23 +238,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "The config has sliding windows in some layers only, which vLLM's class for the model cannot do."
         ),
         fixes=do("Set use_sliding_window to false in config.json, or by --hf-overrides: every layer then sees all."),
-    ),
-    Symptom(
-        id="lora-rank",
-        patterns=(r"LoRA rank (?P<rank>\d+) is greater than max_lora_rank (?P<most>\d+)",),
-        versions="0.3 to 0.33",
-        explain=say(
-            "The adapter has rank {rank}, and the server takes up to {most}.",
-            "The adapter's rank is above what the server takes.",
-        ),
-        fixes=lambda seen: [Fix(text=f"Add --max-lora-rank {seen.groups.get('rank', 'N')}.")],
-    ),
-    Symptom(
-        id="lora-missing",
-        patterns=(r"No adapter found for (?P<path>\S+)", r"Loading lora (?P<path>\S+) failed"),
-        versions="0.3 to 0.33",
-        explain=say("The LoRA adapter {path} is not there or cannot be read.", "A LoRA adapter cannot be read."),
-        fixes=do("Correct the path in --lora-modules; the folder holds adapter_config.json and its safetensors."),
     ),
     Symptom(
         id="config-refused",

@@ -7,6 +7,10 @@ from cockpit.supervisor.diagnose.words import do, say
 
 
 def _missing(seen: Evidence) -> str:
+    file = seen.groups.get("file", "").strip(".'`\"(")
+    if file:
+        where = seen.groups.get("model") or str(seen.arguments.get("model") or "the model's folder or repository")
+        return f"{where} has no {file}: it is there, and is no checkpoint (one of its folders, GGUF, an adapter?)."
     model = seen.groups.get("model") or str(seen.arguments.get("model") or "")
     if model.startswith(("/", ".", "~")) or model.count("/") > 1:
         return f"There is no folder {model}: vLLM took the path for the name of a repository."
@@ -51,7 +55,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Invalid repository ID or local directory specified: ?'?(?P<model>[^'\n]*)",
             r"Cannot find any model weights with [`'\"]?(?P<model>[^`'\"\n]*)",
             r"[Nn]o such file or directory: ?['\"](?P<model>[^'\"\n]*(?:config\.json|\.safetensors))",
-            r"does not appear to have a file named (?P<file>\S+)",
+            r"(?P<model>\S+) does not appear to have a file named (?P<file>config\.json)",
+            r"does not appear to have (?:a file named|files named) (?P<file>(?:pytorch_model|model|adapter_\w+)\S*)",
             r"Can't load the configuration of ['\"](?P<model>[^'\"]+)",
             r"Unrecognized model in (?P<model>\S+)",
             r"RevisionNotFoundError",

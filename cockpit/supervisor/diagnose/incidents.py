@@ -35,6 +35,8 @@ _REPORTED = re.compile(
     r"(?:, Traceback \(most recent call last\):)?$"
 )
 """V0's workers say the error before its traceback."""
+_THEN_TRACEBACK = ", Traceback (most recent call last):"
+"""How the last line of such an error ends."""
 _WRITTEN = re.compile(
     r"(?P<type>(?:\w+\.)*[A-Z]\w*(?:Error|Exception))\((?P<quote>['\"])(?P<words>.+)(?P=quote),?\)$"
 )
@@ -159,7 +161,8 @@ class IncidentFinder:
             self._note_wrapper(stream, text)
             return
         going_on = stream.key is not None
-        if not (going_on and _REASON.match(text)) and _is_exception(stream, text):
+        belongs = going_on and (_REASON.match(text) or stream.parts[-1].endswith(":"))
+        if not belongs and _is_exception(stream, text):
             self._add(stream, line, stage, text, is_exception=True)
         elif going_on:
             self._go_on(stream, text)
@@ -182,6 +185,8 @@ class IncidentFinder:
     def _is_structure(self, stream: _Stream, text: str) -> bool:
         """Whether the line belongs to a traceback without being its exception."""
         if "Traceback (most recent call last)" in text:
+            if stream.key is not None and text.endswith(_THEN_TRACEBACK):
+                self._go_on(stream, text.removesuffix(_THEN_TRACEBACK))
             announced = stream.announced or _ANNOUNCES.search(text) is not None
             self._begin(stream, announced, _indent(text))
             return True
@@ -248,6 +253,8 @@ class IncidentFinder:
             stage=stage,
         )
         self._keep(incident)
+        if not line.text.endswith(":"):
+            stream.parts, stream.key = [incident.text], (0, incident.order)
 
     def _forget_announcement(self, incident: Incident) -> None:
         """Drop the line that gave an exception's message, without its type, before its traceback."""

@@ -182,10 +182,9 @@ def _choose(reading: Reading) -> _Finding | None:
     ranked = sorted(reading.incidents, key=lambda one: (one.depth, not one.announced, one.order))
     for _, group in groupby(ranked, key=lambda one: (one.depth, one.announced)):
         chains = _chains(list(group))
-        for chain in chains:
-            known = _best(reading, chain)
-            if known is not None:
-                return known
+        known = [found for found in map(partial(_best, reading), chains) if found is not None]
+        if known:
+            return next((one for one in known if not (one.symptom and one.symptom.reports)), known[0])
         if unknown is None:
             unknown = _Finding(incident=_root_of(chains[0]))
         if unknown.incident.announced:

@@ -21,6 +21,16 @@ def _newer_engine(seen: Evidence) -> list[Fix]:
     return [Fix(text=text)]
 
 
+def _tokenizer_fixes(seen: Evidence) -> list[Fix]:
+    newer = Fix(text="Use a vLLM with a newer transformers (version 5 saves TokenizersBackend).")
+    named = Fix(
+        text="Or put the class of the original model's tokenizer_config.json into the checkpoint's (tokenizer_class)."
+    )
+    remote = Fix(text="If the folder brings Python code that you trust, add --trust-remote-code.")
+    own = seen.groups.get("name") == "TokenizersBackend" or seen.arguments.get("trust_remote_code")
+    return [newer, named] if own else [remote, newer, named]
+
+
 def _over_derived(seen: Evidence) -> str:
     wanted, most = seen.number("wanted"), seen.number("derived")
     if wanted is None or most is None:
@@ -65,11 +75,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"architectures \['(?P<name>\w+)'\] are not supported for now\..*?'(?P=name)'",
         ),
         versions="0.6 to 0.33",
+        reports=True,
         explain=say(
-            "vLLM knows the architecture, but the process that looks at its class failed: an import error above, too "
-            "little RAM, or several servers starting at once."
+            "vLLM knows the architecture, but the process that looks at its class failed: an import error beside it, "
+            "too little RAM, or several servers starting at once."
         ),
-        fixes=do("Look for the traceback above this line in the log.", "Start servers one after another."),
+        fixes=do("Look for the traceback beside this line in the log.", "Start servers one after another."),
     ),
     Symptom(
         id="text-only-arch",
@@ -135,12 +146,65 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=_derived_fixes,
     ),
     Symptom(
+        id="tokenizer-newer",
+        patterns=(r"Tokenizer class (?P<name>\w+) does not exist or is not currently imported",),
+        versions="0.6 to 0.33",
+        explain=say(
+            "The tokenizer's class {name} is unknown to this vLLM's transformers: the checkpoint was saved by a "
+            "newer one, or brings the class along.",
+            "The tokenizer's class is unknown to this vLLM's transformers: the checkpoint was saved by a newer one.",
+        ),
+        fixes=_tokenizer_fixes,
+    ),
+    Symptom(
+        id="processor-missing",
+        patterns=(
+            r"does not appear to have a file named (?P<file>(?:video_)?(?:pre)?processor_config\.json)",
+            r"Unrecognized (?:image|video|audio|feature|processing)? ?(?:processor|extractor|class) in \S+",
+            r"Can't (?:load|instantiate) (?:the )?(?:image|video|audio|feature)? ?(?:processor|extractor) for",
+            r"Invalid type of HuggingFace (?:image )?processor",
+            r"Processor was not found",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "The model reads images or sound, and its folder lacks {file}.",
+            "The model reads images or sound, and its folder has no processor that this vLLM can use.",
+        ),
+        fixes=do(
+            "Copy preprocessor_config.json (and processor_config.json) of the original model into the folder.",
+            Fix(text="Or leave the vision part out if you only send text.", set={"vision": "off"}),
+        ),
+    ),
+    Symptom(
+        id="chat-template-file",
+        patterns=(
+            r"supplied chat template (?:string )?\((?P<file>[^)\n]{1,200})\) "
+            r"(?:appears path-like|looks like a file path)",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "There is no file {file} for --chat-template; vLLM's wheel does not bring its examples.",
+            "There is no such file for --chat-template; vLLM's wheel does not bring its examples.",
+        ),
+        fixes=do(
+            "Correct the path; the examples are in vLLM's repository (examples/) under the tag of the version.",
+            "Or leave --chat-template out: most checkpoints have a template.",
+        ),
+    ),
+    Symptom(
+        id="chat-template-broken",
+        patterns=(r"jinja2\.exceptions\.(?P<what>Template\w+: [^\n]{1,160})",),
+        versions="0.6 to 0.33",
+        explain=say("The chat template is no valid Jinja: {what}.", "The chat template is no valid Jinja."),
+        fixes=do("Use the template of the original model, or correct the line that the message names."),
+    ),
+    Symptom(
         id="tokenizer-missing",
         patterns=(
             r"failed to tokenize reasoning strings",
             r"Can't load (?:the )?tokenizer for",
             r"Couldn't instantiate the backend tokenizer",
-            r"[Tt]okenizer (?:class|file)[^\n]{0,80}(?:does not exist|not found|missing)",
+            r"[Tt]okenizer file[^\n]{0,80}(?:does not exist|not found|missing)",
             r"(?:No such file or directory|not found).{0,100}tokenizer\.(?:json|model)",
             r"does not appear to have a file named tokenizer",
             r"tekken\.json",

@@ -42,6 +42,18 @@ def _waits(seen: Evidence) -> str:
     return "Processes waited for a worker: normal while it compiles or loads, a hang when nothing else is logged."
 
 
+def _number_fixes(seen: Evidence) -> list[Fix]:
+    kind = str(seen.arguments.get("kv_cache_dtype") or "auto")
+    plain = [] if kind == "auto" else [Fix(text="Let the model choose the KV type.", set={"kv_cache_dtype": "auto"})]
+    int8 = seen.arguments.get("int8") == "on" or seen.boot.facts.int8 is not None
+    wide = [Fix(text="Serve it with 16-bit activations.", set={"int8": "off"})] if int8 else []
+    return [
+        *wide,
+        *plain,
+        Fix(text="With float16 use bfloat16 (--dtype bfloat16), which does not overflow; or another checkpoint."),
+    ]
+
+
 _NO_P2P = Fix(text="Try it without direct transfers between the GPUs.", env={"NCCL_P2P_DISABLE": "1"})
 
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -106,6 +118,31 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "Give one with --chat-template FILE, or serve the -Instruct (-it) checkpoint; check the path "
             "of the model."
         ),
+    ),
+    Symptom(
+        id="garbage-output",
+        notice="warn",
+        patterns=(
+            r"Out of range float values are not JSON compliant",
+            r"probability tensor contains either `?inf`?, `?nan`?",
+        ),
+        versions="0.6 to 0.33",
+        explain=say("The model computes values that are no numbers (NaN): its answers are garbage."),
+        fixes=_number_fixes,
+    ),
+    Symptom(
+        id="too-many-images",
+        notice="note",
+        patterns=(
+            r"At most (?P<most>\d+) (?P<kind>\w+)\(s\) may be provided in one (?:prompt|request)",
+            r"You set (?P<kind>\w+)=(?P<most>\d+) \(or defaulted to \d+\) in [`']--limit-mm-per-prompt",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "A client sent more than {most} {kind}s in one prompt, and gets an error.",
+            "A client sent more images in one prompt than the server takes, and gets an error.",
+        ),
+        fixes=do("Raise --limit-mm-per-prompt; each takes memory."),
     ),
     Symptom(
         id="tool-parser-runtime",

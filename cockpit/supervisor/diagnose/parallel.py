@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from cockpit.supervisor.diagnose.types import Fix, Symptom
+from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import do, say
 
 _NO_P2P = Fix(text="Do without direct transfers between the GPUs.", env={"NCCL_P2P_DISABLE": "1"})
+
+_TIMEOUT = say("A worker did not answer in time: it hangs in a transfer between GPUs, or another worker died.")
+_TIMEOUT_FIXES = do(_NO_P2P, "Add --disable-custom-all-reduce; look at `dmesg` for Xid lines.")
+_READY_SECONDS = 600
+"""VLLM_ENGINE_READY_TIMEOUT_S of vLLM 0.20 to 0.33 (envs.py)."""
+
+
+def _longer(seen: Evidence) -> list[Fix]:
+    waited = int(seen.number("seconds") or _READY_SECONDS)
+    longer = str(waited * 3)
+    wait = Fix(text=f"Wait up to {longer} s for it.", env={"VLLM_ENGINE_READY_TIMEOUT_S": longer})
+    look = Fix(text="Look at the last line before the pause: after `vLLM is using nccl` it hangs between the GPUs.")
+    left = Fix(text="The engine may still run: `cockpit doctor` finds VLLM::EngineCore processes that outlived it.")
+    return [wait, look, left]
+
 
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
@@ -82,8 +97,31 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"TimeoutError: RPC",
         ),
         versions="any",
-        explain=say("A worker did not answer in time: it hangs in a transfer between GPUs, or another worker died."),
-        fixes=do(_NO_P2P, "Add --disable-custom-all-reduce; look at `dmesg` for Xid lines."),
+        explain=_TIMEOUT,
+        fixes=_TIMEOUT_FIXES,
+    ),
+    Symptom(
+        id="nccl-timeout",
+        patterns=(r"^TimeoutError\b",),
+        frames=r":(?:acquire_read|acquire_write|dequeue|_dequeue\w*|wait_for_\w*response)$",
+        versions="0.8 to 0.33",
+        explain=_TIMEOUT,
+        fixes=_TIMEOUT_FIXES,
+    ),
+    Symptom(
+        id="engine-timeout",
+        patterns=(
+            r"Timed out waiting for engine(?:s| core)[^\n]*?Waited (?P<seconds>\d+)s",
+            r"Timed out waiting for engine(?:s| core)",
+            r"Did not receive (?:response from|ready message from) (?:front-end|engine|core)",
+        ),
+        versions="0.9 to 0.33",
+        explain=say(
+            "The engine was not ready after {seconds} s, which is how long the API server waits: it loads or "
+            "compiles slowly, or it hangs.",
+            "The engine was not ready when the API server stopped waiting: it loads or compiles slowly, or it hangs.",
+        ),
+        fixes=_longer,
     ),
     Symptom(
         id="nccl",

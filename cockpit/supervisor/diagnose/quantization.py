@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import do, say
 
@@ -10,7 +12,6 @@ _NO_INT8 = Fix(
     set={"int8": "off"},
     env={"VLLM_MARLIN_INPUT_DTYPE": None},
 )
-_TENSOR = r"(?:qweight|qzeros|g_idx|scales|weight_(?:packed|shape|scale\w*|zero_point)|input_scale|zero_point)"
 
 
 def _tensor_parallel_fixes(seen: Evidence) -> list[Fix]:
@@ -18,10 +19,9 @@ def _tensor_parallel_fixes(seen: Evidence) -> list[Fix]:
     fixes = []
     if ranks > 1:
         fixes.append(Fix(text=f"Split it over {ranks // 2} GPUs.", set={"tensor_parallel": ranks // 2}))
-    return [
-        *fixes,
-        Fix(text="Use a checkpoint with another group size, or vLLM 0.24 or later, which pads the shards."),
-    ]
+    version = re.match(r"0\.(\d+)", seen.boot.facts.vllm_version or "")
+    pads = "" if version and int(version[1]) >= 24 else ", or vLLM 0.24 or later, which pads the shards"
+    return [*fixes, Fix(text=f"Use a checkpoint with another group size{pads}.")]
 
 
 def _kv_type_fixes(seen: Evidence) -> list[Fix]:
@@ -30,6 +30,21 @@ def _kv_type_fixes(seen: Evidence) -> list[Fix]:
     if not str(now).startswith("fp8"):
         fixes.append(Fix(text="Or store the KV cache as fp8.", set={"kv_cache_dtype": "fp8_e4m3"}))
     return fixes
+
+
+def _moe_backend(seen: Evidence) -> str:
+    kind, named = seen.groups.get("format", "").strip(), seen.groups.get("backend")
+    if named is not None:
+        return f"The backend {named} does not run the {kind} experts of this model on this card."
+    return f"No kernel of this vLLM runs the {kind} experts of this model on this card."
+
+
+def _moe_backend_fixes(seen: Evidence) -> list[Fix]:
+    other = Fix(
+        text="Use a checkpoint whose experts are in a format that this card has kernels for (AutoRound, FP8)."
+    )
+    free = Fix(text="Let vLLM choose the backend: leave --moe-backend and VLLM_USE_FLASHINFER_MOE_… out.")
+    return [*([free] if "backend" in seen.groups else []), Fix(text="Upgrade vLLM."), other]
 
 
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -76,6 +91,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ],
     ),
     Symptom(
+        id="invalid-variable",
+        patterns=(
+            r"^ValueError: (?:invalid literal for int\(\)|could not convert string to float)[^\n]*?: "
+            r"'(?P<value>[^'\n]*)'",
+        ),
+        frames=r"^envs\.py:",
+        versions="0.6 to 0.33",
+        explain=say(
+            "A VLLM_ variable of the environment is {value}, and must be a number.",
+            "A VLLM_ variable of the environment must be a number, and is none.",
+        ),
+        fixes=do("Correct it or remove it: `env | grep VLLM_` lists them."),
+    ),
+    Symptom(
         id="compile-cache-stale",
         patterns=(r"KeyError: '(?:input_global_scale)'", r"assert_size_stride", r"expected size \d+==\d+"),
         versions="0.20 to 0.33",
@@ -86,75 +115,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
-        id="quantized-lm-head",
-        patterns=(
-            r"lm_head\.?(?:scales|weight_scale|qzeros|g_idx)",
-            r"(?:exception|error|fail\w*) while loading the quantized lm_head",
-            r"lm_head\.?(?:qweight|weight_packed)",
-        ),
-        versions="0.18 to 0.33",
-        explain=say("The checkpoint's lm_head is quantized under a name that this vLLM's loader does not map."),
-        fixes=do("Use a checkpoint whose lm_head is bf16."),
-    ),
-    Symptom(
-        id="quantized-embedding",
-        patterns=(
-            r"There is no module or parameter named '[^']*embed_tokens\."
-            r"(?:weight_packed|weight_scale|qweight|scales)[^']*'",
-            r"KeyError: '[^']*embed_tokens\.(?:weight_packed|weight_scale|qweight|scales)",
-        ),
-        versions="0.26 to 0.33",
-        explain=say(
-            "The checkpoint's embeddings are quantized, and this vLLM builds that layer without the quantization."
-        ),
-        fixes=do(
-            "Start it through the cockpit with the quantized-embedding overlay, or use a checkpoint with "
-            "bf16 embeddings."
-        ),
-    ),
-    Symptom(
-        id="moe-router-quantized",
-        patterns=(
-            rf"KeyError: '(?P<name>[^']*\.(?:experts|gate|router|mlp|attn|compressor)[^']*{_TENSOR})'",
-            rf"KeyError: '(?P<name>[^']*{_TENSOR})'",
-            rf"no module or parameter named '(?P<name>[^']*{_TENSOR})'",
-        ),
-        versions="0.9 to 0.33",
-        explain=say(
-            "The checkpoint has a tensor {name} that this vLLM's model class has no place for.",
-            "The checkpoint has a quantized tensor that this vLLM's model class has no place for.",
-        ),
-        fixes=do(
-            "Use another export of the checkpoint (router gate and small layers in bf16), or a vLLM that "
-            "its card names.",
-        ),
-    ),
-    Symptom(
-        id="checkpoint-mismatch",
-        patterns=(
-            r"There is no module or parameter named '(?P<name>[^']+)' in (?P<model>\w+)",
-            r"weights were not initialized from\s+checkpoint",
-            r"size mismatch for (?P<name>\S+)",
-            r"Attempted to load weight \(torch\.Size",
-            r"KeyError: '(?P<name>(?:model|language_model|layers|lm_head|visual|mtp)\.[^']+)'",
-            r"AssertionError: (?:param_data|Tried to load weights of size)",
-            r"Trying to load weights of size",
-            r"start \(\d+\) \+ length \(\d+\) exceeds dimension size",
-        ),
-        versions="0.6 to 0.33",
-        explain=say(
-            "The checkpoint does not match the model class: {name} has no place or another shape.",
-            "The checkpoint does not match the model class: tensors are missing, too many or of another shape.",
-        ),
-        fixes=do("Check that config.json belongs to the weights, or use a vLLM that the model's card names."),
-    ),
-    Symptom(
         id="marlin-not-divisible",
         patterns=(
             r"(?:in|out)put_size_per_partition\s*=\s*(?P<size>\d+).{0,40}is\s+not divisible\s+by",
             r"min_thread_[nk]\b",
             r"prob_[mnk] = \d+ is not divisible by thread_[mnk]",
-            r"size_[nk] (?:= ?\d+ )?(?:must|is not) (?:be )?divisible by",
+            r"size_[nk] (?:= ?\d+,? )?(?:must|is not) (?:be )?divisible by",
+            r"Invalid thread config: thread_m_blocks",
             r"[Gg]roup size should be a multiple of",
             r"GPTQ_MARLIN_MIN_THREAD_[NK]",
             r"not aligned with the quantized\s+weight shape",
@@ -203,7 +170,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="quantization-unknown",
         patterns=(
-            r"Unknown quantization method: (?P<method>[\w.-]+)",
+            r"Unknown quantization method: (?P<method>[\w-]+)",
             r"Quantization method specified in the model config \((?P<method>[\w.-]+)\) does not match",
             r"quantization=?['\"]?(?P<method>[\w-]+)['\"]? .{0,40}is not (?:a )?(?:valid|supported)",
             r"Cannot find the config file for (?P<method>[\w-]+)",
@@ -338,6 +305,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
             Fix(text="Or let FlashInfer do the experts.", env={"VLLM_USE_FLASHINFER_MOE_FP4": "1"}),
             "Or use an AutoRound or GPTQ 4-bit checkpoint.",
         ),
+    ),
+    Symptom(
+        id="moe-backend",
+        patterns=(
+            r"(?P<format>[\w ]{2,20}) MoE backend '?(?P<backend>\w+)'? does not support the deployment",
+            r"No (?P<format>[\w ]{2,20}) MoE backend supports the deployment",
+        ),
+        versions="0.14 to 0.33",
+        explain=_moe_backend,
+        fixes=_moe_backend_fixes,
     ),
     Symptom(
         id="no-wna16-kernel",

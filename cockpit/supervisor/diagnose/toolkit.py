@@ -5,7 +5,39 @@ from __future__ import annotations
 from cockpit.supervisor.diagnose.types import Fix, Symptom
 from cockpit.supervisor.diagnose.words import do, say
 
+_PTXAS = "/usr/local/cuda/bin/ptxas"
+
 SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        id="ptxas-too-old",
+        patterns=(
+            r"ptxas fatal\s*: Value '(?P<arch>\w+)' is not defined for option",
+            r"PTXAS error",
+            r"ptxas fatal",
+        ),
+        versions="0.10 to 0.33",
+        explain=say(
+            "The assembler that Triton brings (ptxas) is older than the card: it does not know {arch}.",
+            "The assembler that Triton brings (ptxas) failed on a kernel: most often it is older than the card.",
+        ),
+        fixes=do(
+            Fix(
+                text="Let Triton use the assembler of an installed CUDA toolkit (13.0 for sm_110 and sm_121).",
+                env={"TRITON_PTXAS_PATH": _PTXAS, "TRITON_PTXAS_BLACKWELL_PATH": _PTXAS},
+            ),
+            "Or use a vLLM whose Triton knows the card.",
+        ),
+    ),
+    Symptom(
+        id="libcuda-link",
+        patterns=(r"cannot find -lcuda\b", r"libcuda\.so cannot (?:be )?found"),
+        versions="0.5 to 0.33",
+        explain=say("Triton links a small file at boot, and does not find the driver's library libcuda.so."),
+        fixes=do(
+            "Where there is a libcuda.so.1 only, link it: `ln -s libcuda.so.1 libcuda.so` in its folder.",
+            "In a container the driver's libraries come with --gpus all and the NVIDIA runtime.",
+        ),
+    ),
     Symptom(
         id="toolkit-too-old",
         patterns=(
@@ -64,7 +96,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"CalledProcessError: Command '\[[^\]]*(?:gcc|cc|clang|g\+\+)'",
             r"No such file or directory: '(?:gcc|cc|g\+\+|c\+\+)'",
             r"gcc: (?:command )?not found",
-            r"cannot find -lcuda",
         ),
         versions="0.9 to 0.33",
         explain=say(

@@ -129,6 +129,8 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True):
     versions: str = ""
     """vLLM versions whose sources or logs have these words."""
     notice: Notice = ""
+    reports: bool = False
+    """Whether it only says that something failed: another known cause of the same process counts first."""
     explain: Explain
     fixes: Fixes
 

@@ -25,7 +25,7 @@ def load(name: str) -> list[dict[str, Any]]:
 
 REPORTS = load("reports.yaml")
 REWORDINGS = load("rewordings.yaml")
-ISSUES = load("issues.yaml")
+ISSUES = [*load("issues.yaml"), *load("field.yaml")]
 
 
 def diagnosis_of(log: str) -> Diagnosis:
@@ -75,6 +75,7 @@ def test_other_wordings_of_a_kind_are_recognised(case: dict[str, Any]) -> None:
 def test_what_people_reported_is_recognised_by_its_first_exception(case: dict[str, Any]) -> None:
     diagnosis = check(case)
     assert (diagnosis.first_exception or "").startswith(case.get("first", ""))
+    assert case.get("says", "") in " ".join([diagnosis.explanation or "", *(fix.text for fix in diagnosis.fixes)])
 
 
 def test_the_table_of_reports_has_no_unknown_but_those_without_a_fault() -> None:

@@ -1,0 +1,65 @@
+"""Adapters that a server does not find, take or know."""
+
+from __future__ import annotations
+
+from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
+from cockpit.supervisor.diagnose.words import do, say
+
+
+def _unsupported(seen: Evidence) -> str:
+    if "model" in seen.groups:
+        return f"This vLLM's class {seen.groups['model']} takes no LoRA adapters."
+    if "tensor" in seen.groups:
+        return f"The adapter has a tensor that this vLLM cannot apply: {seen.groups['tensor']}."
+    return "The adapter changes parts of the model that this vLLM cannot apply it to."
+
+
+def _unsupported_fixes(seen: Evidence) -> list[Fix]:
+    merge = Fix(text="Merge the adapter into the model (peft: merge_and_unload), and serve the merged checkpoint.")
+    if "model" in seen.groups:
+        return [Fix(text="Leave --enable-lora out."), merge]
+    return [merge, Fix(text="Or train it for attention and MLP projections only, without modules_to_save or DoRA.")]
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        id="lora-rank",
+        patterns=(r"LoRA rank (?P<rank>\d+) is greater than max_lora_rank (?P<most>\d+)",),
+        versions="0.3 to 0.33",
+        explain=say(
+            "The adapter has rank {rank}, and the server takes up to {most}.",
+            "The adapter's rank is above what the server takes.",
+        ),
+        fixes=lambda seen: [Fix(text=f"Add --max-lora-rank {seen.groups.get('rank', 'N')}.")],
+    ),
+    Symptom(
+        id="lora-missing",
+        patterns=(r"No adapter found for (?P<path>\S+)", r"Loading lora (?P<path>\S+) failed"),
+        versions="0.3 to 0.33",
+        explain=say("The LoRA adapter {path} is not there or cannot be read.", "A LoRA adapter cannot be read."),
+        fixes=do("Correct the path in --lora-modules; the folder holds adapter_config.json and its safetensors."),
+    ),
+    Symptom(
+        id="lora-unsupported",
+        patterns=(
+            r"(?P<model>\w+) does not support LoRA(?: yet|, but LoRA is enabled)",
+            r"Model (?:<class ')?(?P<model>[\w.]+)(?:'>)? is not supported for LoRA",
+            r"(?P<tensor>\S+) is unsupported LoRA weight",
+            r"expected target modules in .{1,400}but received \[?(?P<tensor>[^\n\]]{1,160})",
+            r"vLLM only supports modules_to_save being",
+            r"vLLM does not (?:yet )?support (?:DoRA|LoRA bias)",
+            r"classification head \w+, but token_classify only supports LoRA",
+            r"contains fused 3D MoE weights",
+        ),
+        versions="0.3 to 0.33",
+        explain=_unsupported,
+        fixes=_unsupported_fixes,
+    ),
+    Symptom(
+        id="lora-off",
+        patterns=(r"LoRA is not enabled", r"Got lora_request .{0,300} but LoRA is not enabled"),
+        versions="0.3 to 0.33",
+        explain=say("An adapter is asked for, and the server was started without LoRA."),
+        fixes=do("Add --enable-lora, and --lora-modules NAME=PATH for each adapter."),
+    ),
+)

@@ -1,0 +1,93 @@
+"""Tensors of a checkpoint that the model class has no place for, misses, or has in another shape."""
+
+from __future__ import annotations
+
+from cockpit.supervisor.diagnose.types import Symptom
+from cockpit.supervisor.diagnose.words import do, say
+
+_TENSOR = r"(?:qweight|qzeros|g_idx|scales|weight_(?:packed|shape|scale\w*|zero_point)|input_scale|zero_point)"
+_LOADS = r":(?:\w*weight_loader\w*|load_weights|_load_(?!adapter)\w+|load_(?:row|column|merged|qkv)\w*)$"
+"""Functions of vLLM's loaders, of which one is the last frame."""
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        id="quantized-lm-head",
+        patterns=(
+            r"lm_head\.?(?:scales|weight_scale|qzeros|g_idx)",
+            r"(?:exception|error|fail\w*) while loading the quantized lm_head",
+            r"lm_head\.?(?:qweight|weight_packed)",
+        ),
+        versions="0.18 to 0.33",
+        explain=say("The checkpoint's lm_head is quantized under a name that this vLLM's loader does not map."),
+        fixes=do("Use a checkpoint whose lm_head is bf16."),
+    ),
+    Symptom(
+        id="quantized-embedding",
+        patterns=(
+            r"There is no module or parameter named '[^']*embed_tokens\."
+            r"(?:weight_packed|weight_scale|qweight|scales)[^']*'",
+            r"KeyError: '[^']*embed_tokens\.(?:weight_packed|weight_scale|qweight|scales)",
+        ),
+        versions="0.26 to 0.33",
+        explain=say(
+            "The checkpoint's embeddings are quantized, and this vLLM builds that layer without the quantization."
+        ),
+        fixes=do(
+            "Start it through the cockpit with the quantized-embedding overlay, or use a checkpoint with "
+            "bf16 embeddings."
+        ),
+    ),
+    Symptom(
+        id="moe-router-quantized",
+        patterns=(
+            rf"KeyError: '(?P<name>[^']*\.(?:experts|gate|router|mlp|attn|compressor)[^']*{_TENSOR})'",
+            rf"KeyError: '(?P<name>[^']*{_TENSOR})'",
+            rf"no module or parameter named '(?P<name>[^']*{_TENSOR})'",
+        ),
+        versions="0.9 to 0.33",
+        explain=say(
+            "The checkpoint has a tensor {name} that this vLLM's model class has no place for.",
+            "The checkpoint has a quantized tensor that this vLLM's model class has no place for.",
+        ),
+        fixes=do(
+            "Use another export of the checkpoint (router gate and small layers in bf16), or a vLLM that "
+            "its card names.",
+        ),
+    ),
+    Symptom(
+        id="checkpoint-mismatch",
+        patterns=(
+            r"There is no module or parameter named '(?P<name>[^']+)' in (?P<model>\w+)",
+            r"weights were not initialized from\s+checkpoint",
+            r"size mismatch for (?P<name>\S+)",
+            r"Attempted to load weight \(torch\.Size",
+            r"KeyError: '(?P<name>(?:model|language_model|layers|lm_head|visual|mtp)\.[^']+)'",
+            r"AssertionError: (?:param_data|Tried to load weights of size)",
+            r"Trying to load weights of size",
+            r"start \(\d+\) \+ length \(\d+\) exceeds dimension size",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "The checkpoint does not match the model class: {name} has no place or another shape.",
+            "The checkpoint does not match the model class: tensors are missing, too many or of another shape.",
+        ),
+        fixes=do("Check that config.json belongs to the weights, or use a vLLM that the model's card names."),
+    ),
+    Symptom(
+        id="checkpoint-mismatch",
+        patterns=(
+            r"The size of tensor a \(\d+\) must match the size of tensor b",
+            r"The expanded size of the tensor \(\d+\) must match the existing size",
+            r"^AssertionError(?::?\s*$|: )",
+        ),
+        frames=_LOADS,
+        versions="0.2 to 0.33",
+        explain=say(
+            "A tensor of the checkpoint has another shape than the model class has for it, or its share on a GPU."
+        ),
+        fixes=do(
+            "Check that config.json belongs to the weights; with tensor parallel try one GPU, where nothing is cut.",
+            "Or use a vLLM that the model's card names.",
+        ),
+    ),
+)
