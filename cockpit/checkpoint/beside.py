@@ -21,6 +21,10 @@ _TOKENIZERS = (
 """Files of which transformers or mistral-common makes a tokenizer."""
 _TEMPLATES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates")
 
+_POINTER = b"version https://git-lfs"
+_END_BYTES = 256
+_BLANKS = b" \t\r\n\xef\xbb\xbf\x00"
+
 
 def read_beside(folder: Path) -> Beside | None:
     """What the folder has; None when it cannot be listed."""
@@ -35,7 +39,26 @@ def read_beside(folder: Path) -> Beside | None:
         tokenizer=tokenizer,
         chat_template=_has_template(folder, names),
         gguf=any(name.endswith(".gguf") for name in names),
+        tokenizer_fault=_fault(folder / "tokenizer.json") if "tokenizer.json" in names else None,
     )
+
+
+def _fault(file: Path) -> str | None:
+    """Why a JSON file cannot be one, by its ends alone: it may have 30 MB."""
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(_END_BYTES)
+            stream.seek(max(0, file.stat().st_size - _END_BYTES))
+            tail = stream.read(_END_BYTES)
+    except OSError as error:
+        return f"cannot be read ({error.strerror or error})"
+    if not head.strip():
+        return "is empty"
+    if head.startswith(_POINTER):
+        return "is a Git LFS pointer, not the file itself"
+    if not head.lstrip(_BLANKS).startswith(b"{"):
+        return "is no JSON object"
+    return None if tail.rstrip(_BLANKS).endswith(b"}") else "is cut off"
 
 
 def _has_template(folder: Path, names: set[str]) -> bool | None:

@@ -135,6 +135,8 @@ class Beside(Frozen, frozen=True, kw_only=True):
     """None where it cannot be told."""
     gguf: bool
     """Whether there are GGUF files."""
+    tokenizer_fault: str | None = None
+    """What is wrong with tokenizer.json, as a clause; None where its two ends look sound."""
 
 
 class RopeScaling(Frozen, frozen=True, kw_only=True):

@@ -11,17 +11,22 @@ from cockpit.planner.types import KvForecast
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding, Severity
 from cockpit.rules.parallel import keeps_state
-from cockpit.units import gib, percent, tokens
+from cockpit.units import GIB, gib, percent, tokens
 
 
 def _finding(rule: str, severity: Severity, subject: str, message: str, fix: str) -> Finding:
     return Finding(rule=rule, severity=severity, subject=subject, message=message, fix=fix, level="rig")
 
 
-def _left(forecast: Forecast) -> str:
+def _size(size_bytes: float) -> str:
+    """With its unit; a tiny model's needs are no tenth of a GiB."""
+    return f"{gib(size_bytes)} GiB" if size_bytes >= GIB / 10 else f"{size_bytes / 2**20:.1f} MiB"
+
+
+def _left(forecast: Forecast, kv: KvForecast) -> str:
     """What the smallest pool has, as a clause."""
     if not forecast.per_gpu:
-        return "the KV pool is as large as the slug says"
+        return f"the KV pool has {_size(kv.blocks * kv.bytes_per_block)} as the slug says"
     size = min(gpu.kv.bytes for gpu in forecast.per_gpu)
     band = f", give or take {gib(forecast.error_bytes)}" if forecast.error_bytes else ""
     about = "" if forecast.basis == "measured" else "about "
@@ -47,19 +52,21 @@ def _fix(forecast: Forecast) -> str:
 
 
 def _one_request(forecast: Forecast, kv: KvForecast, length: int) -> Iterator[Finding]:
-    need = f"one request of {tokens(length)} tokens needs {gib(kv.bytes_needed)}"
+    need = f"one request of {tokens(length)} tokens needs {_size(kv.bytes_needed)}"
     spare = kv.capacity_tokens - length
     if forecast.missing_bytes > (forecast.error_bytes or 0):
-        yield _finding("kv-one-request", "block", "max_model_len", f"{_left(forecast)}, {need}", _fix(forecast))
+        yield _finding("kv-one-request", "block", "max_model_len", f"{_left(forecast, kv)}, {need}", _fix(forecast))
     elif not kv.fits:
-        message = f"{_left(forecast)}, {need}: {tokens(abs(spare))} tokens ({percent(abs(spare) / length, 1)}) short"
+        message = (
+            f"{_left(forecast, kv)}, {need}: {tokens(abs(spare))} tokens ({percent(abs(spare) / length, 1)}) short"
+        )
         yield _finding("kv-headroom", "warn", "max_model_len", message, _fix(forecast))
     elif _certain(forecast, kv, length):
         if forecast.fits == "tight" and forecast.reason is not None:
             fix = "Free memory there, or set gpu_memory_utilization lower."
             yield _finding("memory-hardly-free", "warn", "gpu_memory_utilization", forecast.reason, fix)
     else:
-        message = f"{_left(forecast)}: {tokens(spare)} tokens ({percent(spare / length, 1)}) beyond one request"
+        message = f"{_left(forecast, kv)}: {tokens(spare)} tokens ({percent(spare / length, 1)}) beyond one request"
         fix = "" if forecast.basis == "measured" else "The first boot says how many tokens there really are."
         yield _finding("kv-headroom", "warn", "max_model_len", message, fix)
 

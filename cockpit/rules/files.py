@@ -20,7 +20,17 @@ def tokenizer(ctx: Context) -> Iterator[Finding]:
     """Without its files transformers gives an empty vocabulary, and vLLM dies elsewhere or answers nonsense."""
     beside = None if ctx.checkpoint is None else ctx.checkpoint.beside
     elsewhere = {"tokenizer", "skip-tokenizer-init"} & ctx.slug.flags.keys()
-    if beside is None or beside.tokenizer or elsewhere or ctx.checkpoint is None or _only_config(ctx):
+    if beside is None or elsewhere or ctx.checkpoint is None or _only_config(ctx):
+        return
+    if beside.tokenizer_fault is not None:
+        yield Finding(
+            rule="tokenizer-broken",
+            severity="block",
+            subject="weights",
+            message=f"{ctx.checkpoint.folder}/tokenizer.json {beside.tokenizer_fault}",
+            fix="Download it again.",
+        )
+    if beside.tokenizer:
         return
     yield Finding(
         rule="tokenizer-missing",

@@ -106,13 +106,15 @@ def cpu_pool(ctx: Context) -> Iterator[Finding]:
     if ctx.slug.platform != "cpu" or given is None:
         return
     try:
-        int(given)
+        too_small = int(given) < 1
     except ValueError:
+        too_small = True
+    if too_small:
         yield Finding(
             rule="cpu-pool-size",
             severity="block",
             subject="environment",
-            message=f"{_CPU_POOL}={given[:40]} is no whole number of GiB, and vLLM ends over it",
+            message=f"{_CPU_POOL}={given[:40]} is no whole number of GiB above 0, and vLLM ends over it",
             fix=f'Write {_CPU_POOL}: "1" or more in the slug\'s env.',
             level="usage",
         )

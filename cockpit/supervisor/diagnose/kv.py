@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import (
     HIGHEST_UTILIZATION,
@@ -84,6 +86,24 @@ def _cpu_fixes(seen: Evidence) -> list[Fix]:
     return [*fixes, *shorter_context(seen)]
 
 
+def _block_size(seen: Evidence) -> str:
+    size, takes = seen.groups.get("size", ""), _multiple(seen)
+    rest = f": {takes[0]} takes multiples of {takes[1]}" if takes else ""
+    return f"The attention backend has no kernel for KV blocks of {size} tokens{rest}."
+
+
+def _multiple(seen: Evidence) -> tuple[str, str] | None:
+    """The backend and the number of which it takes multiples, where one backend says so."""
+    found = re.findall(r"(\w+): \[MultipleOf\((\d+)\)\]", seen.incident.text)
+    return found[0] if len(found) == 1 else None
+
+
+def _block_size_fixes(seen: Evidence) -> list[Fix]:
+    takes = _multiple(seen)
+    other = f"give a multiple of {takes[1]}" if takes else "give one of the sizes that the message lists"
+    return [Fix(text=f"Leave --block-size out, so that vLLM chooses, or {other}.")]
+
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="mamba-blocks",
@@ -117,6 +137,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="0.3 to 0.33",
         explain=_no_memory,
         fixes=_no_memory_fixes,
+    ),
+    Symptom(
+        id="block-size",
+        patterns=(r"No common block size for (?P<size>\d+)",),
+        versions="0.11 to 0.33",
+        explain=_block_size,
+        fixes=_block_size_fixes,
     ),
     Symptom(
         id="kv-memory-cpu",

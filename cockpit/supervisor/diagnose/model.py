@@ -47,6 +47,13 @@ def _derived_fixes(seen: Evidence) -> list[Fix]:
     return [*fixes, Fix(text="A longer context needs rope scaling (--hf-overrides) that the model was made for.")]
 
 
+_UNREADABLE = (r"JSONDecodeError\b", r"UnicodeDecodeError\b", r"^KeyError: '(?:added_tokens|model|vocab|merges)'$")
+"""What a file raises that is no tokenizer."""
+_TOKENIZER_AGAIN = do(
+    "Download the tokenizer's files again: a text that begins with `version https://git-lfs` only points at one.",
+    "Or use a vLLM whose transformers and tokenizers are as new as the model.",
+)
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="transformers-too-old",
@@ -197,6 +204,35 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="0.6 to 0.33",
         explain=say("The chat template is no valid Jinja: {what}.", "The chat template is no valid Jinja."),
         fixes=do("Use the template of the original model, or correct the line that the message names."),
+    ),
+    Symptom(
+        id="config-broken",
+        patterns=(r"config file at '(?P<path>[^'\n]{1,300})' is not a valid JSON file",),
+        versions="0.2 to 0.33",
+        explain=say("{path} is no valid JSON.", "The model's config.json is no valid JSON."),
+        fixes=do("Correct the file, or download it again; `cockpit inspect FOLDER` names the place."),
+    ),
+    Symptom(
+        id="tokenizer-broken",
+        patterns=_UNREADABLE,
+        frames=r"^(?:tokenization_\w+|tokenizer_?\w*)\.py:",
+        versions="0.10 to 0.33",
+        explain=say(
+            "A tokenizer file of the model (tokenizer.json, most likely) is cut off, or not what its name says."
+        ),
+        fixes=_TOKENIZER_AGAIN,
+    ),
+    Symptom(
+        id="tokenizer-broken",
+        patterns=(
+            r"data did not match any variant of untagged enum \w+",
+            r"Exception: (?:EOF while parsing|expected value at line)",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "The tokenizer library cannot read tokenizer.json: the file is cut off, or newer than the library."
+        ),
+        fixes=_TOKENIZER_AGAIN,
     ),
     Symptom(
         id="tokenizer-missing",

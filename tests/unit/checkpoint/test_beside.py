@@ -35,6 +35,33 @@ def test_tokenizers_and_templates(
     assert beside is not None and (beside.tokenizer, beside.chat_template) == (tokenizer, template)
 
 
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b'{"added_tokens": []}', None),
+        (b"\xef\xbb\xbf { }\n", None),
+        (b'{"added_tokens": [' + b" " * 5000, "is cut off"),
+        (b"", "is empty"),
+        (b" \n", "is empty"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 11422654\n", "is a Git LFS pointer"),
+        (b"<html>404</html>", "is no JSON object"),
+    ],
+)
+def test_a_tokenizer_that_cannot_be_one_is_seen_by_its_ends(
+    tmp_path: Path, content: bytes, fault: str | None
+) -> None:
+    (tmp_path / "tokenizer.json").write_bytes(content)
+    beside = read_beside(tmp_path)
+    assert beside is not None and beside.tokenizer
+    assert beside.tokenizer_fault is None if fault is None else (beside.tokenizer_fault or "").startswith(fault)
+
+
+def test_a_tokenizer_that_points_at_nothing_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").symlink_to(tmp_path / "gone")
+    beside = read_beside(tmp_path)
+    assert beside is not None and beside.tokenizer_fault == "cannot be read (No such file or directory)"
+
+
 def test_a_folder_that_cannot_be_listed_is_unknown(tmp_path: Path) -> None:
     assert read_beside(tmp_path / "no") is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from cockpit.checkpoint.inspect import inspect
 from cockpit.launch.changes import full_forecast
 from cockpit.launch.forecast import forecast_of, with_values
 from cockpit.launch.plan import Facts, context_for, make_plan, subject_of
+from cockpit.launch.pool import pool_findings
 from cockpit.planner.forecast_types import Forecast
 from cockpit.rig.described import load_rig
 from cockpit.rig.types import Gpu, Rig
@@ -173,6 +175,23 @@ def test_the_size_of_the_pool_may_be_given(text: str | int) -> None:
     _, now = planned(given, facts("auto-round-w4-hybrid", "2x3090"), gpus=(0, 1), tensor_parallel=2)
     assert now.per_gpu[0].kv.bytes == 4 * GIB
     assert now.error_bytes == 0
+
+
+@pytest.mark.parametrize(("env", "size"), [({}, GIB), ({"VLLM_CPU_KVCACHE_SPACE": "2"}, 2 * GIB)])
+def test_on_the_cpu_the_variable_wins_over_the_flag(env: dict[str, str], size: int) -> None:
+    given = slug(platform="cpu", flags={"kv-cache-memory-bytes": "1GiB"}, env=env, max_model_len=4096)
+    _, now = planned(given, facts("auto-round-w4-hybrid", "2x3090"))
+    assert now.kv is not None
+    assert size - now.kv.bytes_per_block < now.kv.blocks * now.kv.bytes_per_block <= size
+
+
+def test_a_pool_that_is_too_small_says_so_with_units() -> None:
+    given = slug(platform="cpu", flags={"kv-cache-memory-bytes": "16MiB"}, max_model_len=4096)
+    ctx, now = planned(given, facts("auto-round-w4-hybrid", "2x3090"))
+    (said,) = [one.message for one in pool_findings(ctx, now, ctx.checkpoint) if one.rule == "kv-one-request"]
+    assert re.fullmatch(
+        r"the KV pool has [\d.]+ MiB as the slug says, one request of 4,096 tokens needs [\d.]+ (MiB|GiB)", said
+    )
 
 
 def test_a_plan_with_a_forecast_and_its_changes_takes_little_of_a_processor(tmp_path: Path) -> None:

@@ -132,6 +132,14 @@ KINDS = {
         "host-memory",
         "block",
     ),
+    "cpu-pool-of-nothing": Kind(
+        {
+            "slug": {"platform": "cpu", "env": {"VLLM_CPU_KVCACHE_SPACE": "0"}},
+            "engine": changed(ENGINE, platform="cpu"),
+        },
+        "cpu-pool-size",
+        "block",
+    ),
     "cpu-pool-of-half-a-gib": Kind(
         {
             "slug": {"platform": "cpu", "env": {"VLLM_CPU_KVCACHE_SPACE": "0.5"}},
@@ -159,6 +167,11 @@ KINDS = {
     ),
     "tokenizer-missing": Kind(
         {"of": checkpoint(beside=changed(WHOLE, tokenizer=False), sizes=sizes(17))}, "tokenizer-missing", "block"
+    ),
+    "tokenizer-broken": Kind(
+        {"of": checkpoint(beside=changed(WHOLE, tokenizer_fault="is empty"), sizes=sizes(17))},
+        "tokenizer-broken",
+        "block",
     ),
     "chat-template-missing": Kind(
         {"of": checkpoint(beside=changed(WHOLE, chat_template=False), sizes=sizes(17))},
