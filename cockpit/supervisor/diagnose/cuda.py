@@ -17,30 +17,6 @@ _IOMMU = do(
 
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
-        id="driver-too-old-container",
-        patterns=(
-            r"unsatisfied condition: cuda ?>= ?(?P<cuda>[\d.]+)",
-            r"nvidia-container-cli: (?:requirement|initialization) error",
-            r"nvidia-container-cli:",
-        ),
-        versions="any",
-        explain=say(
-            "The container needs CUDA {cuda}, which the host's driver does not offer: it never started.",
-            "The container needs a newer CUDA than the host's driver offers: it never started.",
-        ),
-        fixes=do("Update the host's driver, or use an image for an older CUDA."),
-    ),
-    Symptom(
-        id="no-gpu-in-container",
-        patterns=(
-            r"could not select device driver .{0,20}with capabilities: \[\[gpu\]\]",
-            r"unknown runtime specified nvidia",
-        ),
-        versions="any",
-        explain=say("Docker has no NVIDIA runtime: the container cannot have the GPUs."),
-        fixes=do("Install nvidia-container-toolkit, run `nvidia-ctk runtime configure`, and restart docker."),
-    ),
-    Symptom(
         id="nvml-mismatch",
         patterns=(r"Driver/library version mismatch", r"RM has detected an NVML/RM version mismatch"),
         versions="any",
@@ -226,7 +202,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="visible-devices",
-        patterns=(r"NVMLError_InvalidArgument", r"NVMLError_NotFound", r"Error getting GPU with index"),
+        patterns=(
+            r"AssertionError: Invalid device id",
+            r"NVMLError_InvalidArgument",
+            r"NVMLError_NotFound",
+            r"Error getting GPU with index",
+        ),
         versions="any",
         explain=say("CUDA_VISIBLE_DEVICES names a GPU that this machine or container does not have."),
         fixes=do(

@@ -62,6 +62,12 @@ def _unknown_fixes(seen: Evidence) -> list[Fix]:
     ]
 
 
+def _value_fixes(seen: Evidence) -> list[Fix]:
+    if "cannot be converted to" in seen.incident.text or "JSON" in seen.incident.text:
+        return [Fix(text=f"Give it as JSON in single quotes: {_flag(seen).partition('/')[0]} '{{\"name\": 1}}'.")]
+    return [Fix(text="Use one of the values that the message lists.")]
+
+
 def _ranks(seen: Evidence) -> list[int]:
     heads, now = seen.number("heads"), seen.number("ranks")
     if heads is None or now is None:
@@ -101,6 +107,14 @@ def _gpu_fixes(seen: Evidence) -> list[Fix]:
     return [*fixes, Fix(text="Check CUDA_VISIBLE_DEVICES, and `--gpus` of a container: they hide cards.")]
 
 
+def _old_card_fixes(seen: Evidence) -> list[Fix]:
+    if "FlashAttention" in seen.incident.text:
+        return [Fix(text="Leave --attention-backend out and let vLLM choose, or give TRITON_ATTN.")]
+    if str(seen.arguments.get("dtype")).removeprefix("torch.") in ("half", "float16"):
+        return [Fix(text="Part of the model asks for bfloat16 all the same: use a newer vLLM or card.")]
+    return [Fix(text="Add --dtype half.")]
+
+
 def _batched_fixes(seen: Evidence) -> list[Fix]:
     least = seen.number("least")
     if least is not None:
@@ -125,7 +139,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="any",
         explain=lambda seen: f"The value of {_flag(seen)} is not one that this vLLM takes.",
-        fixes=do("Use one of the values that the message lists."),
+        fixes=_value_fixes,
     ),
     Symptom(
         id="unknown-flag",
@@ -228,7 +242,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "one has {now}.",
             "The GPU is too old for what was asked: bfloat16 and some kernels need compute capability 8.0 or more.",
         ),
-        fixes=do("Add --dtype half."),
+        fixes=_old_card_fixes,
+    ),
+    Symptom(
+        id="fp16-not-supported",
+        patterns=(r"model type '?(?P<type>[\w.-]+)'? does not support float16",),
+        versions="0.9 to 0.33",
+        explain=say(
+            "Models of type {type} overflow in float16, and vLLM refuses it.",
+            "The model overflows in float16, and vLLM refuses it.",
+        ),
+        fixes=do("Leave --dtype out, or give bfloat16; a card before Ampere needs float32 (twice the memory)."),
     ),
     Symptom(
         id="windows-in-some-layers",

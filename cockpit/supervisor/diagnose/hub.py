@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import do, say
 
@@ -15,6 +17,25 @@ def _missing(seen: Evidence) -> str:
     if model.startswith(("/", ".", "~")) or model.count("/") > 1:
         return f"There is no folder {model}: vLLM took the path for the name of a repository."
     return f"There is no model {model or 'of that name'}: neither a folder here nor a repository on the hub."
+
+
+_INVALID = re.compile(
+    r"Invalid (?:username or password|user token|credentials in Authorization)|token .{0,40}expired"
+)
+
+
+def _token_fixes(seen: Evidence) -> list[Fix]:
+    if _INVALID.search(seen.incident.text):
+        return [
+            Fix(text="Make a new token on huggingface.co/settings/tokens and set HF_TOKEN to it (`hf auth login`)."),
+            Fix(text="A public model loads without one: remove the old token.", env={"HF_TOKEN": None}),
+        ]
+    return [
+        Fix(
+            text="Accept the licence on the model's page, and set HF_TOKEN in the environment that the server "
+            "starts from."
+        )
+    ]
 
 
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -31,7 +52,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="any",
         explain=lambda seen: (
-            "The token is known, but its account may not read this model: the licence is not accepted, or "
+            "The Hugging Face token is invalid or expired: with it the hub refuses public models too."
+            if _INVALID.search(seen.incident.text)
+            else "The token is known, but its account may not read this model: the licence is not accepted, or "
             "the token lacks "
             "the scope for gated repositories."
             if "403" in seen.incident.text
@@ -39,10 +62,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             or "awaiting" in seen.incident.text
             else "The model's repository is gated, and the server had no valid Hugging Face token."
         ),
-        fixes=do(
-            "Accept the licence on the model's page, and set HF_TOKEN in the environment that the server "
-            "starts from.",
-        ),
+        fixes=_token_fixes,
     ),
     Symptom(
         id="model-not-found",
@@ -84,6 +104,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"We couldn't connect to 'https://huggingface\.co",
             r"LocalEntryNotFoundError",
             r"OfflineModeIsEnabled",
+            r"httpx\.(?:ConnectError|ConnectTimeout|ReadTimeout|ProxyError)",
             r"[Cc]annot reach https://huggingface\.co",
             r"(?:Max retries exceeded|NameResolutionError|Temporary failure in name resolution|Connection "
             r"refused).{0,200}huggingface",
@@ -103,6 +124,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"posix_fallocate failed",
             r"/dev/shm[^\n]{0,200}(?:No space left|too small|Bus error|insufficient)",
             r"No space left on device[^\n]{0,200}/dev/shm",
+            r"unable to (?:allocate|write|resize|open) shared memory[^\n]{0,200}No space left",
             r"(?:insufficient|not enough|out of) shared memory",
             r"DataLoader worker .{0,60}killed by signal: Bus error",
         ),
@@ -128,6 +150,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="hub-download",
+        patterns=(r"CAS service error", r"Data processing error: ", r"hf_transfer[^\n]{0,200}(?:failed|error)"),
+        versions="any",
+        explain=say("The download broke off: the hub's fast transfer (xet) failed."),
+        fixes=do(
+            "Start again: what is there already is kept; `hf download REPO` shows how far it gets.",
+            Fix(text="Or download without the fast transfer.", env={"HF_HUB_DISABLE_XET": "1"}),
+        ),
+    ),
+    Symptom(
         id="weights-broken",
         patterns=(
             r"SafetensorError",
@@ -147,6 +179,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="permission",
         patterns=(
+            r"(?P<file>\S+): Permission denied$",
             r"PermissionError: (?:\[Errno 13\] )?[^\n]*?['\"](?P<file>[^'\"\n]+)",
             r"\[Errno 13\] Permission denied",
         ),

@@ -161,7 +161,7 @@ class IncidentFinder:
             self._note_wrapper(stream, text)
             return
         going_on = stream.key is not None
-        belongs = going_on and (_REASON.match(text) or stream.parts[-1].endswith(":"))
+        belongs = going_on and (written or _REASON.match(text) or stream.parts[-1].endswith(":"))
         if not belongs and _is_exception(stream, text):
             self._add(stream, line, stage, text, is_exception=True)
         elif going_on:

@@ -52,6 +52,22 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Install both together into a fresh environment: `uv pip install vllm --torch-backend=auto`."),
     ),
     Symptom(
+        id="python-version",
+        patterns=(
+            r"source code not available",
+            r"could not get source code",
+            r"unsupported operand type\(s\) for \|: '\w+' and",
+            r"cannot import name '(?:Self|override|TypeIs|Never|NotRequired|StrEnum|UTC)' from '(?:typing|enum)'",
+            r"No module named '(?:tomllib|imp|distutils|cgi)'",
+            r"requires a different Python",
+        ),
+        versions="any",
+        explain=say("This vLLM, or a library of it, does not run on this version of Python."),
+        fixes=do(
+            "Make the environment with Python 3.12, which every vLLM from 0.6 runs on: `uv venv --python 3.12`."
+        ),
+    ),
+    Symptom(
         id="flashinfer-versions",
         patterns=(
             r"flashinfer-(?P<part>cubin|jit-cache) version \((?P<has>[^)]+)\) does not match flashinfer version "
@@ -119,19 +135,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             "Install vLLM anew into an environment of its own, so that it gets the versions that it was tried with."
-        ),
-    ),
-    Symptom(
-        id="user-unknown",
-        patterns=(r"getpwuid\(\): uid not found: (?P<uid>\d+)", r"No username set in the environment"),
-        versions="any",
-        explain=say(
-            "The container runs as user {uid}, who has no entry in its /etc/passwd, and PyTorch asks for his name.",
-            "The server runs as a user without a name, and PyTorch asks for it.",
-        ),
-        fixes=do(
-            Fix(text="Give the user a name.", env={"USER": "vllm"}),
-            "HOME and the caches (HF_HOME, VLLM_CACHE_ROOT, TRITON_CACHE_DIR) must be writable for him too.",
         ),
     ),
 )

@@ -38,6 +38,7 @@ _OUT_OF_MEMORY = (
 )
 _CAPTURE = r":(?:capture\w*|_capture\w*|_warmup_and_capture|capture_model)$"
 _PROFILE = r":(?:profile_run|_dummy(?:_sampler|_pooler)?_run|determine_(?:available_memory|num_available_blocks))$"
+_POOL = r":(?:_allocate_kv_cache\w*|initialize_kv_cache\w*|initialize_from_config|allocate_gpu_cache)$"
 _LOAD = r":(?:load_model|load_weights|process_weights_after_loading|create_weights|_repack\w*|gptq_marlin_repack)$"
 
 
@@ -132,6 +133,12 @@ def _free_below(seen: Evidence) -> str:
 def _held_by_leftovers(seen: Evidence) -> bool:
     free, total = seen.number("free"), seen.number("total")
     return free is not None and total is not None and free < total * 0.75
+
+
+def _smaller_pool(seen: Evidence) -> list[Fix]:
+    if seen.arguments.get("kv_cache_memory_bytes"):
+        return [Fix(text="Leave --kv-cache-memory-bytes out, or give it less: it counts instead of the utilization.")]
+    return [Fix(text="Make sure that nothing else uses the GPU.")]
 
 
 def _fitting_share(seen: Evidence) -> list[Fix]:
@@ -229,6 +236,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Free RAM or add swap, or use a smaller checkpoint; on WSL2 raise memory= in .wslconfig."),
     ),
     Symptom(
+        id="pinned-memory",
+        patterns=(*_OUT_OF_MEMORY, r"cudaHostRegister[^\n]{0,80}(?:failed|error)", r"cudaHostAlloc[^\n]{0,80}failed"),
+        frames=r":(?:pin_memory|pin_mmap_region|_pin_\w+|_offload\w*|_move_params)$",
+        versions="0.6 to 0.33",
+        explain=say(
+            "Host memory could not be pinned for the GPU: the driver reports that as out of memory, and the GPU need "
+            "not be full."
+        ),
+        fixes=do(
+            "Offload less (--cpu-offload-gb, --kv-offloading-size), or free RAM; a part of it can be pinned only.",
+            "In a container add --ulimit memlock=-1; on WSL2 raise memory= in .wslconfig.",
+        ),
+    ),
+    Symptom(
         id="sampler-oom",
         patterns=(
             r"out of memory occurred when warming up sampler(?: with (?P<requests>\d+))?",
@@ -248,6 +269,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="0.10 to 0.33",
         explain=lambda seen: f"The sampler had no room to sort the logits of the running requests{_figures(seen)}.",
         fixes=joined(less_utilization, lambda seen: fewer_sequences(seen, 32)),
+    ),
+    Symptom(
+        id="kv-pool-oom",
+        patterns=_OUT_OF_MEMORY,
+        frames=_POOL,
+        versions="0.6 to 0.33",
+        explain=lambda seen: (
+            f"The KV pool was planned, and could not be allocated{_figures(seen)}: another program took memory "
+            "meanwhile, or the pool's size was pinned above what is free."
+        ),
+        fixes=joined(_smaller_pool, less_utilization),
     ),
     Symptom(
         id="cudagraph-oom",

@@ -31,6 +31,14 @@ def _tokenizer_fixes(seen: Evidence) -> list[Fix]:
     return [newer, named] if own else [remote, newer, named]
 
 
+def _plugin(seen: Evidence) -> list[Fix]:
+    if "plugin" in seen.groups:
+        return [Fix(text=f"It has moved out of vLLM: install the plugin of {seen.groups['plugin']}.")]
+    if "until" in seen.groups:
+        return [Fix(text=f"Use vLLM {seen.groups['until']}, the last one that has it.")]
+    return []
+
+
 def _over_derived(seen: Evidence) -> str:
     wanted, most = seen.number("wanted"), seen.number("derived")
     if wanted is None or most is None:
@@ -129,17 +137,25 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Cannot find model module\. '(?P<name>\w+)' is not a registered model",
             r"No model architectures are specified",
             r"was supported in vLLM until v(?P<until>[\d.]+)",
+            r"Model architecture (?P<name>\w+) is not supported in-tree anymore\. Please install the plugin at "
+            r"(?P<plugin>\S+)",
         ),
         versions="0.2 to 0.33",
         explain=say(
             "This vLLM has no model class for {name}.",
             "This vLLM has no model class for the checkpoint's architecture.",
         ),
-        fixes=do(
-            "Use a vLLM that knows the architecture (its release notes name new ones), or the engine the "
-            "model's card names.",
-            "Check that config.json is the model's own: an adapter or a wrong folder has another architecture.",
-        ),
+        fixes=lambda seen: [
+            *_plugin(seen),
+            Fix(
+                text="Use a vLLM that knows the architecture (its release notes name new ones), or the engine the "
+                "model's card names."
+            ),
+            Fix(
+                text="Check that config.json is the model's own: an adapter or a wrong folder has another "
+                "architecture."
+            ),
+        ],
     ),
     Symptom(
         id="max-len-over-derived",

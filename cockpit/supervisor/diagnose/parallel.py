@@ -57,6 +57,39 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="nccl-duplicate-gpu",
+        patterns=(r"Duplicate GPU detected",),
+        versions="any",
+        explain=say(
+            "Two ranks of the server got the same GPU: there are fewer cards visible than ranks, or MIG slices."
+        ),
+        fixes=do(
+            "Name as many GPUs as ranks in CUDA_VISIBLE_DEVICES, each once, or lower --tensor-parallel-size.",
+        ),
+    ),
+    Symptom(
+        id="network-interface",
+        patterns=(
+            r"Unable to find address for: (?P<name>\S+)",
+            r"socket(?:StartConnect|PollConnect|ProgressOpt|Finalize\w+)[^\n]{0,120}(?:failed|timed out|refused)",
+            r"Gloo connectFullMesh failed",
+            r"NCCL WARN Bootstrap ?: no socket interface found",
+            r"Neither 127\.0\.0\.1 nor ::1 are bound",
+        ),
+        versions="any",
+        explain=say(
+            "The server's processes meet over the network interface {name}, which is not there.",
+            "The server's processes could not reach each other over the network interface that was chosen.",
+        ),
+        fixes=do(
+            Fix(
+                text="On one machine let them meet on the loopback interface.",
+                env={"VLLM_HOST_IP": "127.0.0.1", "NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"},
+            ),
+            "With several machines name the interface that they share in both variables (`ip -br addr`).",
+        ),
+    ),
+    Symptom(
         id="nccl-system",
         patterns=(
             r"unhandled system error",

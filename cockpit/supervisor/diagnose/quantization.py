@@ -32,6 +32,16 @@ def _kv_type_fixes(seen: Evidence) -> list[Fix]:
     return fixes
 
 
+def _card_fixes(seen: Evidence) -> list[Fix]:
+    now = str(seen.arguments.get("kv_cache_dtype") or "auto")
+    plain = [Fix(text="Let the model choose the KV type.", set={"kv_cache_dtype": "auto"})]
+    return [
+        *(plain if now != "auto" else []),
+        Fix(text="Or choose --attention-backend FLASHINFER: it reads fp8 KV on such cards, TRITON_ATTN does not."),
+        Fix(text="Weights in FP8 need Marlin here: leave --quantization and --linear-backend out."),
+    ]
+
+
 def _moe_backend(seen: Evidence) -> str:
     kind, named = seen.groups.get("format", "").strip(), seen.groups.get("backend")
     if named is not None:
@@ -202,6 +212,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
             + (f": {seen.groups['reason']}." if "reason" in seen.groups else ".")
         ),
         fixes=_kv_type_fixes,
+    ),
+    Symptom(
+        id="kv-dtype-card",
+        patterns=(r"type fp8e4nv not supported in this architecture", r"FP8 KV cache is not supported by the Triton"),
+        versions="0.6 to 0.33",
+        explain=say(
+            "A Triton kernel works on fp8_e4m3, which this card cannot do (below capability 8.9): the attention "
+            "backend in use, or the weights' format, needs it."
+        ),
+        fixes=_card_fixes,
     ),
     Symptom(
         id="kv-dtype-invalid",

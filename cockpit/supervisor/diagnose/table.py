@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose import (
+    container,
     cuda,
     flags,
     hub,
@@ -24,6 +25,7 @@ from cockpit.supervisor.diagnose.types import Symptom
 
 SYMPTOMS: tuple[Symptom, ...] = (
     *overlays.SYMPTOMS,
+    *container.SYMPTOMS,
     *kv.SYMPTOMS,
     *memory.SYMPTOMS,
     *installation.SYMPTOMS,
