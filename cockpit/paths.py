@@ -6,12 +6,22 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 import platformdirs
 
 from cockpit.errors import CockpitError
 
 _APP = "cockpit"
+_MORE_BYTES = 1 << 16
+
+
+def read_up_to(handle: BinaryIO, limit: int) -> bytes:
+    """At most ``limit`` bytes of a regular file; ``read`` alone would take room for the limit, whatever is there."""
+    data = handle.read(min(limit, os.fstat(handle.fileno()).st_size + 1))
+    while len(data) < limit and (more := handle.read(min(limit - len(data), _MORE_BYTES))):
+        data += more
+    return data
 
 
 def config_home() -> Path:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
+from cockpit import paths
 from cockpit.errors import CockpitError
 
 _FIX = "Correct that line and run the command again."
@@ -191,7 +192,7 @@ def read_text(file: Path) -> str:
     """
     try:
         with file.open("rb") as handle:
-            data = handle.read(MAX_BYTES + 1)
+            data = paths.read_up_to(handle, MAX_BYTES + 1)
     except FileNotFoundError:
         raise
     except OSError as error:

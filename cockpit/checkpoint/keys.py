@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cockpit import paths
 from cockpit.errors import CockpitError
 
 MAX_CONFIG_BYTES = 16 * 1024**2
@@ -54,7 +55,7 @@ def read_json(file: Path, limit: int = MAX_CONFIG_BYTES) -> dict[str, Any]:
         if status.st_size > limit:
             raise _too_large(file, limit)
         with file.open("rb") as handle:
-            data = handle.read(limit + 1)
+            data = paths.read_up_to(handle, limit + 1)
     except OSError as error:
         raise fail_reading(file, error) from error
     except ValueError as error:

@@ -1,11 +1,9 @@
-"""The command line: builds the parser, runs one verb, and turns every error into one sentence."""
+"""The command line: runs one verb or opens the screen, and turns every error into one sentence."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gc
-import importlib
 import signal
 import sys
 import time
@@ -13,7 +11,7 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from cockpit import __version__, paths
+from cockpit import paths
 from cockpit.cli.output import emit, flush, ready_streams, tell
 from cockpit.errors import CockpitError
 
@@ -23,33 +21,6 @@ VERBS = (
     *("engines", "demo"),
 )
 """Modules of this package; each has add(subparsers), which names its run function."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """Usage errors are one sentence with a fix instead of argparse's two paragraphs."""
-
-    def error(self, message: str) -> NoReturn:
-        raise CockpitError(message[:1].lower() + message[1:], fix=f"See `{self.prog} --help`.")
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
-    parser = _Parser(
-        prog="cockpit",
-        description="A terminal cockpit for serving language models with vLLM. Without a verb it opens the screen.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"cockpit {__version__}")
-    parser.add_argument(
-        "--rig",
-        dest="screen_rig",
-        metavar="FILE|NAME",
-        help="the screen of another machine, such as 2x3090: to plan for",
-    )
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=_Parser)
-    for verb in VERBS:
-        importlib.import_module(f"cockpit.cli.{verb}").add(verbs)
-    return parser
 
 
 def _screen(rig: str | None = None) -> int:
@@ -87,8 +58,10 @@ def _run(words: list[str]) -> int:
     """Parse and run one command; errors become one sentence and an exit code."""
     try:
         if not words:
-            return _screen()  # before the verbs, whose modules its first frame does not need
-        arguments = build_parser().parse_args(words)
+            return _screen()  # before the parser and the verbs, whose modules the screen does not need
+        from cockpit.cli.parser import build_parser
+
+        arguments = build_parser(VERBS).parse_args(words)
         if arguments.verb is None:
             return _screen(arguments.screen_rig)
         if arguments.screen_rig is not None:

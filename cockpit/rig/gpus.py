@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from cockpit.rig.nvml import NoDriverError, load_nvml
 from cockpit.rig.types import Gpu
 
 
@@ -25,16 +26,26 @@ class GpuSurvey(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_gpus() -> GpuSurvey:
     """Read all GPUs. Never raises: without a driver the survey says so."""
-    import pynvml
-
+    nvml, problem = _started()
+    if nvml is None:
+        return GpuSurvey(problem=problem)
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return GpuSurvey(problem=_problem(error))
-    try:
-        return _survey(pynvml)
+        return _survey(nvml)
     finally:
-        _ask(pynvml, pynvml.nvmlShutdown)
+        _ask(nvml, nvml.nvmlShutdown)
+
+
+def _started() -> tuple[Any, str | None]:
+    """NVML, initialised; or None, and why not as one sentence."""
+    try:
+        nvml = load_nvml()
+    except NoDriverError as error:
+        return None, _problem(error)
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        return None, _problem(error)
+    return nvml, None
 
 
 def _survey(nvml: Any) -> GpuSurvey:
@@ -103,16 +114,13 @@ def used_gpu_bytes(indices: Collection[int]) -> int | None:
 
 def gpu_utilization(indices: Collection[int]) -> dict[int, float | None]:
     """How busy each of these GPUs is, 0 to 1, over the last moment; None where NVML does not say."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
+    nvml, _ = _started()
+    if nvml is None:
         return dict.fromkeys(indices)
     try:
-        return {index: _utilization(pynvml, index) for index in indices}
+        return {index: _utilization(nvml, index) for index in indices}
     finally:
-        _ask(pynvml, pynvml.nvmlShutdown)
+        _ask(nvml, nvml.nvmlShutdown)
 
 
 def _utilization(nvml: Any, index: int) -> float | None:
@@ -147,16 +155,13 @@ def gpu_holders() -> dict[int, dict[int, int | None]]:
 
     In a container the pids are the host's, or there are none.
     """
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
+    nvml, _ = _started()
+    if nvml is None:
         return {}
     try:
-        return {index: _holders(pynvml, index) for index in range(_ask(pynvml, pynvml.nvmlDeviceGetCount) or 0)}
+        return {index: _holders(nvml, index) for index in range(_ask(nvml, nvml.nvmlDeviceGetCount) or 0)}
     finally:
-        _ask(pynvml, pynvml.nvmlShutdown)
+        _ask(nvml, nvml.nvmlShutdown)
 
 
 def _holders(nvml: Any, index: int) -> dict[int, int | None]:

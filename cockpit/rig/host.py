@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from cockpit.errors import CockpitError
+from cockpit.http_get import to_look_up
 
 _PORTS_TRIED = 1000
 _LINGERING = {"TIME_WAIT", "FIN_WAIT1", "FIN_WAIT2", "CLOSE_WAIT", "LAST_ACK", "CLOSING"}
@@ -105,8 +106,8 @@ def _address(host: str, port: int) -> tuple[int, tuple[str, int]]:
     if not 0 < port < 65536:
         raise CockpitError(f"{port} is no port", fix="Use a number from 1 to 65535.")
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (socket.gaierror, UnicodeError) as error:
+        found = socket.getaddrinfo(to_look_up(host), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, ValueError) as error:
         raise CockpitError(f"{host} is no address of this machine", str(error), "Use 127.0.0.1.") from error
     return found[0][0], (str(found[0][4][0]), port)
 

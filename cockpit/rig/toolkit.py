@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from cockpit import paths
+
 _USUAL = Path("/usr/local/cuda")
 _NUMBER = re.compile(r"(\d{1,3})\.(\d{1,3})")
 _MAX_BYTES = 1 << 20
@@ -47,7 +49,7 @@ def _folders(environ: Mapping[str, str]) -> list[Path]:
 def _version_of(folder: Path) -> tuple[int, int] | None:
     try:
         with (folder / "version.json").open("rb") as handle:
-            found = msgspec.json.decode(handle.read(_MAX_BYTES), type=_Versions)
+            found = msgspec.json.decode(paths.read_up_to(handle, _MAX_BYTES), type=_Versions)
     except (OSError, msgspec.MsgspecError):
         # A toolkit of a distribution has no such file, and its folder may bear the number.
         return _pair(folder.resolve().name)

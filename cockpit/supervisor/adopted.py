@@ -41,7 +41,7 @@ def load_adopted() -> tuple[tuple[Adopted, ...], str | None]:
     """All of them, and one sentence when the file cannot be understood; never raises for its content."""
     try:
         with _file().open("rb") as handle:
-            found = msgspec.json.decode(handle.read(_MAX_BYTES), type=_File)
+            found = msgspec.json.decode(paths.read_up_to(handle, _MAX_BYTES), type=_File)
     except FileNotFoundError:
         return (), None
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ def remembered(slug: str) -> Remembered:
     file = _file(slug)
     try:
         with file.open("rb") as handle:
-            found = msgspec.json.decode(handle.read(_MAX_FILE_BYTES), type=_File)
+            found = msgspec.json.decode(paths.read_up_to(handle, _MAX_FILE_BYTES), type=_File)
     except FileNotFoundError:
         return Remembered()
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -97,9 +97,15 @@ def expectation(boots: tuple[PastBoot, ...], engine_version: str, gpu_model: str
             by_stage.setdefault(stage, []).append(seconds)
     return Expectation(
         boots=len(alike),
-        seconds=statistics.median(boot.seconds for boot in alike),
-        stages={stage: statistics.median(all_) for stage, all_ in by_stage.items() if 2 * len(all_) >= len(alike)},
+        seconds=_median(boot.seconds for boot in alike),
+        stages={stage: _median(all_) for stage, all_ in by_stage.items() if 2 * len(all_) >= len(alike)},
     )
+
+
+def _median(values: Iterable[float]) -> float:
+    """Of one value at least; statistics has the same beside fractions and decimals, which no one here needs."""
+    ordered = sorted(values)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 def expected_of(record: InstanceRecord) -> Expectation | None:
@@ -129,7 +135,7 @@ def smaller_pool(record: InstanceRecord, boot: BootState) -> str | None:
         and past.values == _settings(record)
         and past.capacity_tokens is not None
     ][-KEPT:]
-    usual = statistics.median(alike) if alike else None
+    usual = _median(alike) if alike else None
     if capacity is None or usual is None or capacity >= usual * _SMALLER:
         return None
     return (

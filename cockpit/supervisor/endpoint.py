@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import http.client
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+import time
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
 from cockpit.errors import CockpitError
+from cockpit.http_get import BrokenAnswerError, Connection, NoConnectionError, NoTlsError, SlowAnswerError
 
-_TIMEOUT_SECONDS = 1.0
+_STEP_SECONDS = 1.0
+_WHOLE_SECONDS = 2.0
 _MAX_BYTES = 1 << 20
 _MAX_NAME = 200
 
@@ -44,7 +46,7 @@ def base_url(url: str) -> str:
 
 
 def answers_health(url: str) -> bool:
-    """Whether GET /health of ``url`` gives 200 within a second."""
+    """Whether GET /health of ``url`` gives 200, each piece within a second."""
     return _get(url, "/health", None) is not None
 
 
@@ -60,27 +62,19 @@ def served_models(url: str, api_key: str | None = None) -> tuple[str, ...] | Non
 
 def _get(url: str, path: str, api_key: str | None) -> bytes | None:
     """The body of a 200, cut to a bound; None for anything else."""
-    try:
-        parts = urlsplit(url)
-        connection = _connection(parts)
-    except ValueError:
-        return None
-    if connection is None:
-        return None
     headers = {"Connection": "close"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
     try:
-        connection.request("GET", f"{parts.path.rstrip('/').removesuffix('/v1')}{path}", headers=headers)
-        answer = connection.getresponse()
-        return answer.read(_MAX_BYTES) if answer.status == 200 else None
-    except (OSError, http.client.HTTPException, ValueError):
+        parts = urlsplit(url)
+        with Connection(parts, _STEP_SECONDS) as connection:
+            head = connection.get(f"{parts.path.rstrip('/').removesuffix('/v1')}{path}", headers, _WHOLE_SECONDS)
+            return _body(connection) if head is not None and head.status == 200 else None
+    except (OSError, ValueError, KeyError, BrokenAnswerError, NoConnectionError, NoTlsError, SlowAnswerError):
         return None
-    finally:
-        connection.close()
 
 
-def _connection(parts: SplitResult) -> http.client.HTTPConnection | None:
-    if parts.hostname is None:
-        return None
-    if parts.scheme == "https":
-        return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=_TIMEOUT_SECONDS)
-    return http.client.HTTPConnection(parts.hostname, parts.port, timeout=_TIMEOUT_SECONDS)
+def _body(connection: Connection) -> bytes:
+    deadline = time.monotonic() + _WHOLE_SECONDS
+    body = b""
+    while len(body) < _MAX_BYTES and (piece := connection.piece(deadline)):
+        body += piece
+    return body[:_MAX_BYTES]

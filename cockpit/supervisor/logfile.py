@@ -140,7 +140,7 @@ class Tail:
                 status = os.fstat(handle.fileno())
                 self._notice(handle, (status.st_dev, status.st_ino), status.st_size)
                 handle.seek(self._offset)
-                data = handle.read(_MAX_READ_BYTES)
+                data = handle.read(min(_MAX_READ_BYTES, max(0, status.st_size - self._offset)))
         except OSError:
             return []
         self._offset += len(data)

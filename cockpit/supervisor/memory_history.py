@@ -51,7 +51,7 @@ def measured(checkpoint: str) -> Measured:
     file = _file(checkpoint)
     try:
         with file.open("rb") as handle:
-            found = msgspec.json.decode(handle.read(_MAX_FILE_BYTES), type=_File)
+            found = msgspec.json.decode(paths.read_up_to(handle, _MAX_FILE_BYTES), type=_File)
     except FileNotFoundError:
         return Measured()
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

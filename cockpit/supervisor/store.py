@@ -137,7 +137,7 @@ def _read(path: Path) -> InstanceRecord | str:
         if not path.is_file():
             return f"{name} is not a file"
         with path.open("rb") as handle:
-            data = handle.read(_MAX_RECORD_BYTES + 1)
+            data = paths.read_up_to(handle, _MAX_RECORD_BYTES + 1)
     except OSError as error:
         return f"{name} cannot be read: {error.strerror or error}"
     if len(data) > _MAX_RECORD_BYTES:

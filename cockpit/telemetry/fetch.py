@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
-import ssl
+import contextlib
 import time
 from base64 import b64encode
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 import msgspec
 
 from cockpit.errors import CockpitError
+from cockpit.http_get import BrokenAnswerError, Connection, Head, NoConnectionError, NoTlsError, SlowAnswerError
 from cockpit.telemetry.scrape import Scrape
 from cockpit.telemetry.vllm import parse_scrape
 
@@ -21,8 +21,7 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 STEP_TIMEOUT_SECONDS = 1.0
 """Longest wait for a connection and for each piece of the answer."""
 WHOLE_TIMEOUT_SECONDS = 2.0
-"""Longest wait for the whole body, so that one that drips cannot hold a tick."""
-_PIECE_BYTES = 1 << 16
+"""Longest wait for the whole head and for the whole body, so that one that drips cannot hold a tick."""
 
 
 class FetchProblem(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,8 +53,7 @@ def metrics_url(url: str) -> str:
 class MetricsClient:
     """One kept connection to one server; no proxy is asked, no redirect followed, plain text asked for.
 
-    Made of http.client: loading httpx takes as much memory as all the figures of a day. Raises CockpitError when
-    the key cannot be sent in a header.
+    Raises CockpitError when the key cannot be sent in a header.
     """
 
     def __init__(self, url: str, api_key: str | None = None) -> None:
@@ -71,7 +69,7 @@ class MetricsClient:
             self._headers["Authorization"] = _basic(self._parts)
         elif api_key is not None:
             self._headers["Authorization"] = f"Bearer {api_key}"
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: Connection | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -86,30 +84,34 @@ class MetricsClient:
         self._connection = None
 
     def body(self) -> bytes:
-        """One GET. Raises _UnusableAnswerError, OSError and HTTPException; then the connection is closed."""
+        """One GET. Raises _UnusableAnswerError, what http_get raises, and OSError; then the connection is closed."""
         try:
-            # Until the answer is closed too, its socket is not.
-            with self._answer() as response:
-                return _body(response)
+            connection, head = self._answer()
+            body = _body(connection, head)
         except BaseException:
             self.close()
             raise
+        if not connection.is_reusable:
+            self.close()
+        return body
 
-    def _answer(self) -> http.client.HTTPResponse:
+    def _answer(self) -> tuple[Connection, Head]:
         """The beginning of the answer; a kept connection that its server has closed meanwhile is opened again."""
-        kept, self._connection = self._connection, None
-        if kept is not None:
-            try:
-                return self._ask(kept)
-            except (ConnectionError, http.client.BadStatusLine):
-                kept.close()
-        return self._ask(_connect(self._parts))
+        if self._connection is not None:
+            with contextlib.suppress(ConnectionError):
+                head = self._ask(self._connection)
+                if head is not None:
+                    return self._connection, head
+            self.close()
+        self._connection = Connection(self._parts, STEP_TIMEOUT_SECONDS)
+        head = self._ask(self._connection)
+        if head is None:
+            raise BrokenAnswerError("the connection was closed without an answer")
+        return self._connection, head
 
-    def _ask(self, connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
-        self._connection = connection
+    def _ask(self, connection: Connection) -> Head | None:
         path = quote(self._parts.path, safe="/%:@!$&'()*+,;=~")
-        connection.request("GET", path, headers=self._headers)
-        return connection.getresponse()
+        return connection.get(path, self._headers, WHOLE_TIMEOUT_SECONDS)
 
 
 def open_client(url: str, api_key: str | None = None) -> MetricsClient:
@@ -123,21 +125,6 @@ def _basic(parts: SplitResult) -> str:
     return f"Basic {b64encode(words.encode()).decode()}"
 
 
-def _connect(parts: SplitResult) -> http.client.HTTPConnection:
-    """An open connection; raises _UnusableAnswerError."""
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=STEP_TIMEOUT_SECONDS)
-    try:
-        connection.connect()
-    except TimeoutError:
-        raise
-    except ssl.SSLError as error:
-        raise _UnusableAnswerError("its certificate is not valid here, or it does not speak TLS") from error
-    except (OSError, UnicodeError) as error:
-        raise _UnusableAnswerError("the connection was refused or the host is not reachable") from error
-    return connection
-
-
 def fetch(client: MetricsClient, now: float, clock: Callable[[], float] = time.monotonic) -> Scrape | FetchProblem:
     """Read once. ``now`` is Unix time, ``clock`` gives monotonic seconds; nothing a server does raises."""
     try:
@@ -145,13 +132,25 @@ def fetch(client: MetricsClient, now: float, clock: Callable[[], float] = time.m
         arrived = clock()
     except _UnusableAnswerError as error:
         return FetchProblem(at=now, reason=error.reason, asks_for_key=error.asks_for_key)
-    except TimeoutError:
-        return FetchProblem(at=now, reason=f"no answer within {STEP_TIMEOUT_SECONDS:g} s")
-    except http.client.InvalidURL:
-        return FetchProblem(at=now, reason="the URL cannot be used")
-    except (OSError, http.client.HTTPException, ValueError):
-        return FetchProblem(at=now, reason="the answer broke off or was not HTTP")
+    except (OSError, ValueError, BrokenAnswerError, NoConnectionError, NoTlsError, SlowAnswerError) as error:
+        return FetchProblem(at=now, reason=_reason(error))
     return parse_scrape(body.decode("utf-8", errors="replace"), at=now, clock=arrived)
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, as a clause."""
+    match error:
+        case NoTlsError():
+            return "its certificate is not valid here, or it does not speak TLS"
+        case NoConnectionError():
+            return "the connection was refused or the host is not reachable"
+        case SlowAnswerError():
+            return f"the answer took more than {WHOLE_TIMEOUT_SECONDS:g} s"
+        case TimeoutError():
+            return f"no answer within {STEP_TIMEOUT_SECONDS:g} s"
+        case ValueError():
+            return "the URL cannot be used"
+    return "the answer broke off or was not HTTP"
 
 
 class _UnusableAnswerError(Exception):
@@ -163,25 +162,21 @@ class _UnusableAnswerError(Exception):
         self.asks_for_key = asks_for_key
 
 
-def _body(response: http.client.HTTPResponse) -> bytes:
+def _body(connection: Connection, head: Head) -> bytes:
     """The whole body, bounded in bytes and in time; raises _UnusableAnswerError."""
-    if response.status in {401, 403}:
-        raise _UnusableAnswerError(f"the server asks for another key (HTTP {response.status})", asks_for_key=True)
-    if response.status != 200:
-        raise _UnusableAnswerError(f"the server answered HTTP {response.status}")
-    if response.headers.get("content-encoding", "identity") != "identity":
+    if head.status in {401, 403}:
+        raise _UnusableAnswerError(f"the server asks for another key (HTTP {head.status})", asks_for_key=True)
+    if head.status != 200:
+        raise _UnusableAnswerError(f"the server answered HTTP {head.status}")
+    if head.headers.get("content-encoding", "identity") != "identity":
         # Plain text was asked for; unpacking what comes instead could pass any bound.
         raise _UnusableAnswerError("the answer is compressed, which was not asked for")
     deadline = time.monotonic() + WHOLE_TIMEOUT_SECONDS
     body = bytearray()
-    while piece := response.read1(_PIECE_BYTES):
+    while piece := connection.piece(deadline):
         body += piece
         if len(body) > MAX_BODY_BYTES:
             raise _UnusableAnswerError(f"the answer passed {MAX_BODY_BYTES // 1024**2} MiB")
-        if time.monotonic() > deadline:
-            raise _UnusableAnswerError(f"the answer took more than {WHOLE_TIMEOUT_SECONDS:g} s")
-    if response.length:
-        raise http.client.IncompleteRead(b"", response.length)
     if body and not body.endswith(b"\n"):
         # The format ends each line; a cut figure would read as a counter that went backwards.
         raise _UnusableAnswerError("the answer was cut short")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from importlib import import_module
 from typing import Any
 
 import msgspec
 import psutil
 
+from cockpit.rig.nvml import NoDriverError, load_nvml
 from cockpit.telemetry.frame import GpuReading
 from cockpit.telemetry.gpu_shares import Share, name_of, shares
 from cockpit.telemetry.nvml import LOST, NOT_SUPPORTED, Device, Memory, merged, start_problem
@@ -77,8 +77,11 @@ class GpuReader:
 
     def _start(self) -> None:
         """Initialise NVML and find the handles, or note why that failed; it is not tried again every second."""
-        if self._nvml is None:
-            self._nvml = import_module("pynvml")
+        try:
+            self._nvml = self._nvml or load_nvml()
+        except NoDriverError as error:
+            self._problem = start_problem(error)
+            return
         try:
             self._nvml.nvmlInit()
         except self._nvml.NVMLError as error:

@@ -115,7 +115,8 @@ class CockpitApp(FixApp):
 
     def _after_first_frame(self) -> None:
         """Threads and their imports would only have delayed it."""
-        # What is there by now stays for good: a collection need not look at it.
+        # What is there by now stays for good: a collection need not look at it. What is garbage by now would too.
+        gc.collect()
         gc.freeze()
         gc.enable()
         self.gather_facts()

@@ -9,8 +9,8 @@ from rig_fakes import MakeEngine, add_distribution, put_in_path, site_of, write_
 
 from cockpit import paths
 from cockpit.errors import CockpitError
-from cockpit.rig import probe
-from cockpit.rig.engines import choose_engine, find_engines, probe_engine
+from cockpit.rig import probe, probe_script
+from cockpit.rig.engines import VERSIONED, choose_engine, find_engines, probe_engine
 from cockpit.rig.managed import Marker, write_marker
 from cockpit.rig.types import EngineProblem
 
@@ -256,6 +256,10 @@ def test_no_engine_says_what_to_run_and_what_was_found_instead(tmp_path: Path, m
         choose_engine([cpu], "cuda", wanted="mine")
     with pytest.raises(CockpitError, match="known engines: mine"):
         choose_engine([cpu], "cpu", wanted="other")
+
+
+def test_the_probe_script_knows_the_distributions_that_the_cockpit_knows() -> None:
+    assert probe_script.VERSIONED == VERSIONED
 
 
 def test_the_probe_script_runs_on_the_oldest_python_it_promises() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 from cockpit.telemetry import vllm
 from cockpit.telemetry.figures import figures
 from cockpit.telemetry.pool import LogPool, kv
 from cockpit.telemetry.rates import Window, extend
+from cockpit.telemetry.series import parse_series
 from cockpit.telemetry.vllm import parse_scrape
 
 
@@ -112,6 +114,38 @@ def test_a_capacity_that_one_engine_does_not_say_is_no_capacity():
     scrape = parse_scrape(text, at=1.0)
     assert kv(scrape).capacity_tokens is None
     assert kv(scrape, LogPool(capacity_tokens=2000)).capacity_tokens == 4000
+
+
+_VALUE = st.text(st.characters(exclude_characters="\r", exclude_categories=["Cs"]), max_size=8)
+_PAIRS = st.dictionaries(st.sampled_from(["engine", "le", "a1_", "_b"]), _VALUE, max_size=3)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(["a", "vllm:x_total", "_:9"]), _PAIRS, st.sampled_from(["", ","]), st.sampled_from(["", " "]))
+def test_a_series_means_what_the_prometheus_library_says(name, labels, comma, blank):
+    inside = f",{blank}".join(f'{key}{blank}={blank}"{_escaped(value)}"' for key, value in labels.items())
+    text = f"{name}{blank}{{{inside}{comma if labels else ''}}}{blank}"
+    assert parse_series(text) == (name, labels)
+    assert _by_library(text) == (name, labels)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text(alphabet='a_:1{}=," \\n#é', max_size=16))
+def test_whatever_is_read_as_a_series_the_prometheus_library_reads_alike(text):
+    found = parse_series(text)
+    assert found is None or _by_library(text) == found
+
+
+def _escaped(value):
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _by_library(text):
+    try:
+        samples = [sample for family in text_string_to_metric_families(f"{text} 0\n") for sample in family.samples]
+    except (ValueError, IndexError, KeyError):
+        return None
+    return (samples[0].name, samples[0].labels) if samples else None
 
 
 _NAMES = sorted(vllm._WANTED)

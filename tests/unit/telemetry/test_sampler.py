@@ -231,7 +231,7 @@ def test_the_truth_server_runs_as_a_script():
 
 def test_importing_the_sampler_loads_neither_http_nor_nvml_nor_a_screen():
     code = "import sys, cockpit.telemetry.sampler; print(sorted({'httpx','pynvml','textual','rich',\
-'prometheus_client'} & set(sys.modules)))"
+'prometheus_client','http.client'} & set(sys.modules)))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
 
