@@ -20,6 +20,7 @@ from cockpit.planner.weights import rank_weights
 from cockpit.rig.facts import asks_for_segments
 from cockpit.rig.types import Gpu
 from cockpit.rules.context import Context
+from cockpit.rules.int8 import int8_state
 from cockpit.units import GIB
 
 _UNSEEN_BYTES, _UNSEEN_ERROR = round(0.45 * GIB), round(0.2 * GIB)
@@ -165,12 +166,20 @@ def memory_settings(ctx: Context, subject: Subject, cards: tuple[CardMemory, ...
         max_num_seqs=values.get("max_num_seqs"),
         eager=values.get("enforce_eager") == "on",
         vision=vision,
-        int8=values.get("int8") == "on",
+        int8=_int8(ctx),
         humming=not MARLIN_WIDTHS.issuperset(_widths(ctx)),
         optimization_level=_level(flags.get("optimization-level")),
         counts_graphs=_variable(ctx, subject, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS") != "0",
         kv_cache_bytes=_pool_bytes(ctx, subject),
     )
+
+
+def _int8(ctx: Context) -> bool:
+    """Whether the plan switches int8 activations on: what the checkpoint forbids is not in the command."""
+    if ctx.values.get("int8") != "on":
+        return False
+    state = int8_state(ctx)
+    return state.state == "offered" or state.level == "rig"
 
 
 def _widths(ctx: Context) -> set[int]:

@@ -211,6 +211,8 @@ def _engine_state(ctx: Context) -> ToggleState:
     if overlay is not None and overlay.state != "unsupported":
         return OFFERED
     reason = f"vLLM {engine.version} drops the switch on AutoRound weights (vllm#48904)"
+    if engine.autoround_int8:
+        reason = f"vLLM {engine.version} may read the negative scales of AutoRound weights wrongly (vllm#48905)"
     return ToggleState(
         state="blocked",
         reason=reason

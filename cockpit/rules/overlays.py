@@ -33,9 +33,10 @@ def needs_embedding_overlay(ctx: Context) -> bool:
 
 
 def needs_int8_overlay(ctx: Context) -> bool:
-    """Whether int8 activations that are on meet a vLLM that, as far as is known, drops the switch."""
-    stock = ctx.engine is None or not ctx.engine.autoround_int8
-    return ctx.slug.platform == "cuda" and stock
+    """Whether int8 activations that are on need the overlay: a vLLM that hands the switch on may still have the other
+    fault, which lies in compiled code."""
+    state = overlay_state(ctx, AUTOROUND_INT8)
+    return ctx.slug.platform == "cuda" and (state is None or state.state != "needless")
 
 
 def unchecked(ctx: Context, overlay: str, fault: str) -> tuple[str, str]:

@@ -139,6 +139,15 @@ def _int8(ctx: Context) -> Iterator[Finding]:
     if overlay is not None and overlay.state == "available":
         yield overlay_finding(ctx, AUTOROUND_INT8, "int8", "int8-overlay", _int8_fault(ctx))
         return
+    if overlay is not None and overlay.state == "needless":
+        yield Finding(
+            rule="int8-by-itself",
+            severity="note",
+            subject="int8",
+            message=f"{overlay.reason}, without the overlay; no line of its log proves it",
+            fix="Measure the prefill with it off and on.",
+        )
+        return
     message, fix = _int8_fault(ctx), "Use a vLLM that carries both fixes."
     if overlay is None and needs_int8_overlay(ctx):
         message, fix = unchecked(ctx, AUTOROUND_INT8, message)

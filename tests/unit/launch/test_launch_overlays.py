@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -64,10 +65,25 @@ def test_without_a_known_engine_the_overlay_is_there_and_checks_by_itself() -> N
     assert plan("int8=on", with_facts=facts(engine=None, engine_problem="none")).overlays == ("autoround-int8",)
 
 
-def test_a_vllm_that_hands_the_switch_on_gets_no_overlay() -> None:
-    for state in ("needless", "available"):
-        planned = plan("int8=on", with_facts=facts(engine=engine(state, autoround_int8=True)))
-        assert planned.overlays == () and "PYTHONPATH" not in planned.env
+def test_a_vllm_that_has_both_cures_gets_no_overlay_and_is_to_be_measured() -> None:
+    planned = plan("int8=on", with_facts=facts(engine=engine("needless", autoround_int8=True)))
+    assert planned.overlays == () and "PYTHONPATH" not in planned.env
+    (finding,) = planned.findings
+    assert (finding.rule, finding.severity) == ("int8-by-itself", "note")
+
+
+def test_a_vllm_that_only_hands_the_switch_on_is_refused_and_forced_with_the_overlay() -> None:
+    planned = plan("int8=on", with_facts=facts(engine=engine("unsupported", autoround_int8=True)))
+    (refused,) = refusals(planned.findings)
+    assert "may read the negative scales of AutoRound weights wrongly (vllm#48905)" in refused.message
+    assert refusals(planned.findings, force=True) == ()
+    assert planned.overlays == ("autoround-int8",) and planned.env["COCKPIT_OVERLAY_FORCE"] == "1"
+
+
+def test_a_refused_switch_costs_no_memory_in_the_forecast() -> None:
+    slug = entry(PACKED)
+    known = facts(engine=engine("needless", quantized_embedding=True, humming="0.1"))
+    assert plan("int8=on", of=slug, with_facts=known).forecast == plan(of=slug, with_facts=known).forecast
 
 
 @pytest.mark.parametrize(
@@ -247,6 +263,32 @@ def test_force_passes_a_changed_body_and_never_another_signature() -> None:
     assert problem(SOURCE.replace('"a"', '"b"')) is None
     for gone in (SOURCE.replace("x: int", "y: int"), SOURCE.replace("def f", "def g"), ""):
         assert problem(gone) == "A.f is gone or takes other arguments"
+
+
+def test_a_cure_whose_other_half_no_source_shows_counts_on_versions_that_it_was_tried_on() -> None:
+    known = {**KNOWN, "doubt": {"doubt": "may be half cured", "versions": ["2.0"]}}
+    sources = anchors.Sources({"m.py": SOURCE + "\ncured = 1\n"}.__getitem__)
+    assert anchors.judge(known, "1.0", sources) == ("unsupported", "vLLM 1.0 may be half cured")
+    assert anchors.judge(known, "2.0+cpu", sources).state == "needless"
+    (cure,) = anchors.load(Path(INT8))["cure"]["files"]
+    half = anchors.Sources({cure: "def f(): return input_dtype"}.__getitem__)
+    assert anchors.judge(anchors.load(Path(INT8)), "0.40.0", half).state == "unsupported"
+    assert "doubt" not in anchors.load(Path(EMBEDDING))
+
+
+def test_a_module_that_was_looked_for_before_its_import_is_patched_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cockpit_looked_for.py").write_text("value = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seen: list[ModuleType] = []
+    anchors.when_imported("cockpit_looked_for", seen.append)
+    assert importlib.util.find_spec("cockpit_looked_for") is not None and not seen
+    imported = importlib.import_module("cockpit_looked_for")
+    assert seen == [imported] and imported.value == 1
+    importlib.reload(imported)
+    assert len(seen) == 1 and not any(getattr(one, "_name", "") == "cockpit_looked_for" for one in sys.meta_path)
+    del sys.modules["cockpit_looked_for"]
 
 
 def test_a_keyword_in_every_call_is_a_cure_as_well() -> None:

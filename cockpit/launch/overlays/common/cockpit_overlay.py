@@ -147,6 +147,9 @@ def release(version: str) -> str:
 def judge(anchors: dict[str, Any], version: str, sources: Sources) -> Verdict:
     """Whether the overlay may patch the vLLM of that version and those sources; every anchor is looked at."""
     if cured(sources, anchors["cure"]):
+        doubt = anchors.get("doubt")
+        if doubt is not None and release(version) not in doubt["versions"]:
+            return Verdict("unsupported", f"vLLM {release(version)} {doubt['doubt']}")
         return Verdict("needless", f"vLLM {release(version)} does it by itself")
     tried = anchors["versions"]
     known = tried.get(release(version))
@@ -177,9 +180,12 @@ def _short(names: Sequence[str]) -> str:
 
 
 def load(folder: Path) -> dict[str, Any]:
-    """An overlay's anchors.json."""
+    """An overlay's anchors.json, and its doubt.json where half of a cure lies in compiled code that no source shows:
+    why such a vLLM is not taken for cured, and the ``versions`` that were tried and are.
+    """
     anchors: dict[str, Any] = json.loads((folder / "anchors.json").read_text(encoding="utf-8"))
-    return anchors
+    doubt = folder / "doubt.json"
+    return {**anchors, "doubt": json.loads(doubt.read_text(encoding="utf-8"))} if doubt.exists() else anchors
 
 
 def states(overlays: Path, package: Path, version: str) -> dict[str, dict[str, str]]:
@@ -234,16 +240,25 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 
     def __init__(self, name: str, act: Callable[[Any], None]) -> None:
         self._name, self._act = name, act
+        self._asking = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """The module's own spec, with a loader that acts after it."""
-        if name != self._name:
+        """The module's own spec, with a loader that acts after it; who only looks for the module changes nothing."""
+        if name != self._name or self._asking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self._asking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._asking = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._act)
+            spec.loader = _Loader(spec.loader, self._acted)
         return spec
+
+    def _acted(self, module: Any) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            self._act(module)
 
 
 class _Loader(importlib.abc.Loader):
