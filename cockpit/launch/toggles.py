@@ -47,7 +47,7 @@ def _int8(draft: Draft, _slug: Slug, value: Any) -> None:
 
 def _int8_effect(value: Any) -> str:
     if value == "on":
-        return "prefill about +50 % on 2x RTX 3090, +110 % on one; decode about the same"
+        return "prefill about +50 % on 2x 3090, +110 % on one; decode same"
     return "16-bit activations"
 
 
@@ -61,7 +61,7 @@ def _kv_effect(value: Any) -> str:
         return "the model's own type"
     if value == "bfloat16":
         return "two bytes a number"
-    return "half a byte a number" if value.startswith("nvfp4") else "one byte: twice the tokens of bfloat16"
+    return "half a byte a number" if value.startswith("nvfp4") else "half the bytes, twice the tokens"
 
 
 def _speculative(draft: Draft, slug: Slug, value: Any) -> None:
@@ -152,7 +152,7 @@ TOGGLES: tuple[Toggle, ...] = (
         label="context",
         kind=Whole(low=16, high=16 * 1024 * 1024, doubling=True),
         default=lambda slug: slug.max_model_len,
-        effect=lambda _value: "tokens of prompt and answer together",
+        effect=lambda _value: "tokens of prompt and answer",
         apply=_flag("max-model-len"),
     ),
     Toggle(
@@ -161,7 +161,7 @@ TOGGLES: tuple[Toggle, ...] = (
         label="GPU utilization",
         kind=Share(),
         default=lambda slug: slug.gpu_memory_utilization,
-        effect=lambda _value: "share of each GPU that vLLM may fill",
+        effect=lambda _value: "share of each GPU vLLM may fill",
         apply=_optional_flag("gpu-memory-utilization"),
     ),
     Toggle(
@@ -179,7 +179,7 @@ TOGGLES: tuple[Toggle, ...] = (
         label="prefix caching",
         kind=Choice(words=("on", "off"), optional=True),
         default=lambda slug: slug.prefix_caching,
-        effect=lambda _value: "a repeated prompt start is not computed again",
+        effect=lambda _value: "a repeated prompt start is reused",
         apply=_prefix,
     ),
     Toggle(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from cockpit import units
 from cockpit.catalog.load import Entry
 from cockpit.launch.plan import Facts
@@ -9,7 +11,7 @@ from cockpit.launch.render import environment_words, shell_words
 from cockpit.launch.toggles import TOGGLES, Toggle
 from cockpit.launch.types import LaunchPlan
 from cockpit.rules.finding import Finding, ToggleState
-from cockpit.tui.content import Row
+from cockpit.tui.content import Row, row_text
 from cockpit.tui.keymap import Keymap, toggle_key
 
 _VALUE_WIDTH = 13
@@ -26,25 +28,41 @@ def blocked(states: dict[str, ToggleState]) -> list[Toggle]:
     return [toggle for toggle in TOGGLES if toggle.id in states and states[toggle.id].state == "blocked"]
 
 
-def toggle_row(toggle: Toggle, key: str, value: object, default: object, marked: bool, brief: bool = False) -> Row:
-    """``▸ [a] int8 acts        ON           prefill about …``; a changed value says what it was.
+def _shown(toggle: Toggle, value: object) -> str:
+    text = toggle.kind.show(value)
+    return _WORDS.get(text, text)
 
-    ``key`` is the one in force; ``brief`` leaves the effect out.
+
+def toggle_row(toggle: Toggle, key: str, value: object, default: object, marked: bool, width: int) -> Row:
+    """``▸ [a] int8 acts        ON           was OFF; prefill about …``, as many clauses of it as ``width`` holds.
+
+    ``key`` is the one in force. What has no room stands in `effect_row`.
     """
-    shown = toggle.kind.show(value)
-    shown = _WORDS.get(shown, shown)
-    before = toggle.kind.show(default)
-    before = _WORDS.get(before, before)
-    changed = shown != before
-    effect = toggle.effect(value)
-    return [
+    shown, before = _shown(toggle, value), _shown(toggle, default)
+    row: Row = [
         (" ▸" if marked else "  ", "key"),
         (f"[{key}] ", "key"),
         (f"{toggle.label:<16}", "bold" if marked else ""),
-        (f"{shown:<{_VALUE_WIDTH}} ", "good" if changed else "bold"),
-        (f"was {before}{'' if brief else '; '}" if changed else "", "dim"),
-        ("" if brief else effect, "dim"),
+        (f"{shown:<{_VALUE_WIDTH}} ", "bold" if shown == before else "good"),
     ]
+    return [*row, (_clauses(_effect(toggle, value, default), width - len(row_text(row))), "dim")]
+
+
+def _effect(toggle: Toggle, value: object, default: object) -> str:
+    before = _shown(toggle, default)
+    was = "" if _shown(toggle, value) == before else f"was {before}; "
+    return was + toggle.effect(value)
+
+
+def _clauses(text: str, width: int) -> str:
+    """The text up to the last of its clauses that ends within ``width`` cells; nothing where the first does not."""
+    ends = [match.start() for match in re.finditer(r"[;,:] |$", text)]
+    return text[: max((end for end in ends if end <= width), default=0)]
+
+
+def effect_row(toggle: Toggle, value: object, default: object) -> Row:
+    """The marked toggle in words: `` int8 acts: was OFF; prefill about …``."""
+    return [(f" {toggle.label}: ", "dim"), (_effect(toggle, value, default), "")]
 
 
 def blocked_row(toggles: list[Toggle], keymap: Keymap) -> Row:
@@ -57,8 +75,8 @@ def command_rows(plan: LaunchPlan) -> list[Row]:
     """The exact command: environment first, then argv, for a widget that wraps."""
     environment = " ".join(environment_words(plan))
     command, *rest = shell_words(plan)
-    rows: list[Row] = [[(f" env {environment}", "dim")]] if environment else []
-    rows.append([(f" {command}", "bold"), (" " + " ".join(rest), "")])
+    rows: list[Row] = [[(" env ", "dim"), (environment, "dim")]] if environment else []
+    rows.append([(" ", ""), (command, "bold"), (" " + " ".join(rest), "")])
     return rows
 
 

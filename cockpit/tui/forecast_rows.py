@@ -13,10 +13,11 @@ from cockpit import units
 from cockpit.launch.toggles import BY_ID
 from cockpit.launch.verdict import verdict_text
 from cockpit.planner.forecast_types import Change, Forecast, GpuForecast, Part
-from cockpit.tui.content import Row, fit, row_text
+from cockpit.tui.content import Row, row_text
 from cockpit.tui.keymap import Keymap, shown_key, toggle_key
 from cockpit.tui.memory_bar import SLICES, bar, free_bytes, parts_of
 from cockpit.tui.present import concurrency
+from cockpit.tui.wrap import wrap
 
 _STYLES = {"yes": "good", "tight": "warn", "no": "bad", "unknown": "warn"}
 _BARS_APART = 2
@@ -179,8 +180,8 @@ def pool_rows(forecast: Forecast) -> list[Row]:
         longest = units.tokens(forecast.largest_max_model_len)
         rows.append([_name("longest"), (longest, "bold"), (" tokens fit", "")])
     if forecast.error_bytes is not None:
-        basis = f", {forecast.basis}" if forecast.basis else ""
-        rows.append([_name("error"), (f"±{units.gib(forecast.error_bytes, 2)} GiB a GPU{basis}", "")])
+        basis, each = f", {forecast.basis}" if forecast.basis else "", "/GPU" if forecast.per_gpu else ""
+        rows.append([_name("error"), (f"±{units.gib(forecast.error_bytes, 2)} GiB{each}{basis}", "")])
     return rows
 
 
@@ -213,4 +214,4 @@ def forecast_rows(forecast: Forecast, width: int, keymap: Keymap) -> list[Row]:
             rows.append([(f" GPU{least.gpu}, the tightest:", "dim")])
         rows += legend_rows(least)
     rows += [*pool_rows(forecast), *learned_rows(forecast, width)]
-    return [fit(row, width) for row in rows]
+    return [line for row in rows for line in wrap(row, width)]

@@ -33,7 +33,7 @@ def rate_shown(text: str, row: str) -> float:
 async def test_the_whole_way_from_enter_to_nothing_left(home: Path) -> None:
     async with opened(Session()) as pilot:
         await open_card(pilot, SLUG)
-        assert "--load-format dummy" in content_of(pilot, "#command")
+        assert "--load-format dummy" in content_of(pilot, "#lower")
         await pilot.press("S")
         await until(pilot, lambda: isinstance(pilot.app.screen, InstanceScreen))
         await until_shown(pilot, "◐ starting", "environment")

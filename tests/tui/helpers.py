@@ -18,6 +18,7 @@ from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.screens.catalog import CatalogScreen
 from cockpit.tui.screens.instance import InstanceScreen
 from cockpit.tui.widgets.menu_table import MenuTable
+from cockpit.tui.widgets.rows_view import RowsView
 
 DESIGN, SMALLEST = (120, 35), (80, 24)
 SIZES = (SMALLEST, DESIGN)
@@ -82,8 +83,10 @@ def words_of(text: str) -> str:
 
 
 def content_of(pilot: Cockpit, selector: str) -> str:
-    """The whole text of a Static or a Panel, also what is scrolled out of view."""
+    """The whole text of a Static, a Panel or a RowsView, also what is scrolled out of view."""
     widget = pilot.app.screen.query_one(selector)
+    if isinstance(widget, RowsView):
+        return widget.text
     return str(widget.content if isinstance(widget, Static) else widget.render())
 
 
@@ -142,7 +145,7 @@ def marked_title(pilot: Cockpit) -> str:
 
 def command_shown(pilot: Cockpit) -> str:
     """The command on the serve card, unwrapped."""
-    return words_of(content_of(pilot, "#command"))
+    return words_of(content_of(pilot, "#lower").partition("── command ─")[2].strip("─"))
 
 
 def lives(record: InstanceRecord) -> bool:

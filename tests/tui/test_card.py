@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from textual import events
+from textual.screen import Screen
 from textual.widgets import Input
 
 from cockpit.launch.plan import context_for, toggle_states
@@ -23,11 +25,13 @@ from cockpit.tui.screens.instance import InstanceScreen
 from .conftest import MakeSession
 from .forecasts import FITS, TOO_BIG
 from .helpers import (
+    SIZES,
     SMALLEST,
     Cockpit,
     command_shown,
     open_card,
     opened,
+    settled,
     shown,
     type_text,
     until,
@@ -301,6 +305,30 @@ async def test_a_digit_applies_a_change_that_would_fit(digit: str, wanted: dict[
         await pilot.press(digit)
         await until(pilot, lambda: card.chosen == wanted)
         assert card.plan is not None and {name: card.plan.values[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_no_toggle_lays_the_screen_out_anew(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layout is what makes a key slow."""
+    layouts: list[str] = []
+    laid_out, key = Screen._refresh_layout, ""
+
+    def counted(screen: Screen[None], *args: Any, **named: Any) -> None:
+        layouts.append(key)
+        laid_out(screen, *args, **named)
+
+    async with opened(StillSession(rig_of(2)), size) as pilot:
+        for slug in ("vllm/qwen38-27b-int6-mixed", "vllm/minimal", "cpu/tiny-qwen3"):
+            await open_card(pilot, slug)
+            await settled(pilot)
+            monkeypatch.setattr(Screen, "_refresh_layout", counted)
+            for key in ("e", "v", "k", "p", "a", "r", "down", "right", "left"):
+                await pilot.press(key)
+                await pilot.pause(0.1)
+            assert layouts == []
+            monkeypatch.undo()
+            await pilot.press("escape")
+            await until(pilot, lambda: isinstance(pilot.app.screen, CatalogScreen))
 
 
 async def test_a_digit_without_a_change_does_nothing() -> None:

@@ -68,7 +68,7 @@ CASES = {
             "pool      623,873 ±5,655 tokens",
             "requests  2.38 at full context",
             "headroom  +361,729 tokens (138 %)",
-            "error     ±0.10 GiB a GPU, estimated",
+            "error     ±0.10 GiB/GPU, estimated",
             "learned from the boot of ",
         ),
     ),

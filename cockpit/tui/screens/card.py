@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal
 from textual.widgets import Input
 
 from cockpit.catalog.load import Entry
@@ -18,23 +18,38 @@ from cockpit.launch.render import shell_command
 from cockpit.launch.toggles import BY_ID
 from cockpit.launch.types import LaunchPlan
 from cockpit.launch.values import Choice, parse_value
-from cockpit.planner.forecast_types import Forecast
 from cockpit.rules.finding import ToggleState
 from cockpit.rules.plan_rules import refusals
 from cockpit.telemetry.frame import State
-from cockpit.tui.card_rows import blocked, blocked_row, command_rows, findings_rows, offered, rig_rows, toggle_row
+from cockpit.tui.card_rows import (
+    blocked,
+    blocked_row,
+    command_rows,
+    effect_row,
+    findings_rows,
+    offered,
+    rig_rows,
+    toggle_row,
+)
 from cockpit.tui.commands import bindings, toggle_bindings
+from cockpit.tui.content import Row
 from cockpit.tui.forecast_rows import MOST_CHANGES, brief_rows, forecast_rows, suggestion, value_of
 from cockpit.tui.keymap import toggle_key
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.edit_box import EditBox
 from cockpit.tui.widgets.panel import Panel
+from cockpit.tui.widgets.rows_view import RowsView
 from cockpit.tui.widgets.toggle_table import ToggleTable
 from cockpit.tui.workers import run_in_thread
 
 _WIDE_SIDE, _NARROW_SIDE = 46, 35
 """Cells of the forecast's column without the line at its left and a scrollbar; `card.tcss` has two more."""
-
+_WIDE_LOWER, _NARROW_LOWER = 10, 5
+"""Lines that findings and command have at least."""
+_LONGEST_SIDE = 25
+"""Lines of a forecast of two GPUs that does not fit, and of the rig below it."""
+_BARS = 4
+"""Lines of the status bar, the title, the marked toggle's effect and the footer."""
 
 _KEYS_OF_THE_BOX = frozenset({"press", "start", "copy", "reset", "move", "step", "apply"})
 
@@ -55,35 +70,28 @@ class CardScreen(CockpitScreen):
         self._states: dict[str, ToggleState] = {}
         self._marked = 0
         self._edited: str | None = None
+        self._said: Row = []
+        self._upper = 0
         self._served: set[tuple[str, State]] = set()
         self._starting = False
 
     def compose_body(self) -> ComposeResult:
-        """Title, toggles beside the forecast and the rig, findings, command."""
+        """Title, toggles beside the forecast and the rig, then what is said, findings and command."""
         yield Panel("card-title")
         with Horizontal(id="card-top"):
-            with VerticalScroll(id="toggles-scroll", can_focus=False):
-                yield ToggleTable("toggles")
-            with VerticalScroll(id="side", can_focus=False):
-                yield Panel("forecast")
-                yield Panel("rig", wraps=True)
+            yield ToggleTable("toggles")
+            yield RowsView("side", wraps=True)
         yield Panel("effect")
-        yield Panel("why", wraps=True)
         yield EditBox(id="editor", compact=True)
-        with VerticalScroll(id="lower", can_focus=False):
-            yield Panel("findings", wraps=True)
-            yield Panel("command-title")
-            yield Panel("command", wraps=True)
+        yield RowsView("lower", wraps=True)
 
     def on_mount(self) -> None:
         """Draw what is known; ask the rig and the engines in the background."""
         slug = self.entry.slug
         title = f"── {slug.name} · {slug.model} · {slug.weights.label} "
         self.query_one("#card-title", Panel).show([[(title, "title"), ("─" * 200, "dim")]])
-        self.query_one("#command-title", Panel).show([[("── command ", "title"), ("─" * 200, "dim")]])
-        self.query_one("#findings", Panel).show([[(" ◐ looking at the rig and the engines…", "dim")]])
+        self.query_one("#lower", RowsView).show([[(" ◐ looking at the rig and the engines…", "dim")]])
         self.query_one("#editor").display = False
-        self.query_one("#why").display = False
         self._ask()
         self.watch(self.app, "instances", self._instances_changed, init=False)
 
@@ -125,20 +133,50 @@ class CardScreen(CockpitScreen):
         plan = self.cockpit.session.plan_entry(self.entry, self.chosen, facts)
         ctx = context_for(self.entry.slug, self.chosen, facts)
         self._plan, self._states = plan, toggle_states(ctx)
-        self._draw_forecast(plan.forecast)
-        self._draw_toggles(plan, facts)
-        self.query_one("#rig", Panel).show(rig_rows(self.entry, facts))
-        unfit = (
-            [] if plan.forecast is None or plan.forecast.per_gpu else brief_rows(plan.forecast, self.size.width - 2)
-        )
-        in_side = self.has_class("-wide")
-        self.query_one("#findings", Panel).show([*([] if in_side else unfit), *findings_rows(plan.findings)])
-        self.query_one("#command", Panel).show(command_rows(plan))
+        if plan.forecast is not None and plan.forecast.per_gpu:
+            # It stays, as a column that comes and goes is another layout each time.
+            self.add_class("-forecast")
+        toggles, side = self.query_one("#toggles", ToggleTable), self.query_one("#side", RowsView)
+        toggles.show(self._toggle_rows(plan, facts))
+        toggles.reveal(self._marked)
+        side.show(self._side_rows(plan, facts))
+        self._draw_effect(plan, facts)
+        self._draw_lower()
+        self._make_room(toggles, side)
 
-    def _draw_toggles(self, plan: LaunchPlan, facts: Facts) -> None:
+    def _make_room(self, toggles: RowsView, side: RowsView) -> None:
+        """The upper part grows to what it holds, and does not shrink again: that would be a layout at each key.
+
+        For GPUs it is at once as high as their forecast may get.
+        """
+        needed = len(toggles.lines_of(toggles.rows, self._toggles_width))
+        if self._has_side:
+            needed = max(needed, len(side.lines_of(side.rows, self._side_width)))
+        if self.has_class("-forecast"):
+            needed = max(needed, _LONGEST_SIDE)
+        most = self.size.height - _BARS - (_WIDE_LOWER if self.has_class("-wide") else _NARROW_LOWER)
+        height = max(self._upper, min(needed, max(most, 1)))
+        if height != self._upper:
+            self._upper = height
+            self.query_one("#card-top").styles.height = height
+
+    @property
+    def _side_width(self) -> int:
+        return _WIDE_SIDE if self.has_class("-wide") else _NARROW_SIDE
+
+    @property
+    def _toggles_width(self) -> int:
+        """Without the column of the forecast: its line, its scrollbar and a blank beside it."""
+        return self.size.width - self._side_width - 3 if self._has_side else self.size.width
+
+    @property
+    def _has_side(self) -> bool:
+        """Whether the forecast has a column of its own."""
+        return self.has_class("-wide") or self.has_class("-forecast")
+
+    def _toggle_rows(self, plan: LaunchPlan, facts: Facts) -> list[Row]:
         defaults = effective_values(self.entry.slug, {}, facts)
         keymap = self.cockpit.session.config.keys
-        brief = self.has_class("-forecast") and not self.has_class("-wide")
         rows = [
             toggle_row(
                 toggle,
@@ -146,34 +184,50 @@ class CardScreen(CockpitScreen):
                 plan.values[toggle.id],
                 defaults[toggle.id],
                 position == self._marked,
-                brief,
+                self._toggles_width,
             )
             for position, toggle in enumerate(offered(self._states))
         ]
         if not_here := blocked(self._states):
             rows.append(blocked_row(not_here, keymap))
-        self.query_one("#toggles", ToggleTable).show(rows)
+        return rows
 
-    def _draw_forecast(self, forecast: Forecast | None) -> None:
-        self.set_class(forecast is not None and bool(forecast.per_gpu), "-forecast")
-        width = _WIDE_SIDE if self.has_class("-wide") else _NARROW_SIDE
-        self.query_one("#forecast", Panel).show(
-            [] if forecast is None else forecast_rows(forecast, width, self.cockpit.session.config.keys)
-        )
+    def _side_rows(self, plan: LaunchPlan, facts: Facts) -> list[Row]:
+        keymap = self.cockpit.session.config.keys
+        rows = [] if plan.forecast is None else forecast_rows(plan.forecast, self._side_width, keymap)
+        return [*rows, *rig_rows(self.entry, facts)] if self.has_class("-wide") else rows
+
+    def _draw_effect(self, plan: LaunchPlan, facts: Facts) -> None:
+        """The marked toggle in whole, where its row has no room for it."""
         toggles = offered(self._states)
-        if toggles and self._plan is not None:
+        if toggles:
             toggle = toggles[min(self._marked, len(toggles) - 1)]
-            text = f" {toggle.label}: {toggle.effect(self._plan.values[toggle.id])}"
-            self.query_one("#effect", Panel).show([[(text, "dim")]])
+            default = effective_values(self.entry.slug, {}, facts)[toggle.id]
+            self.query_one("#effect", Panel).show([effect_row(toggle, plan.values[toggle.id], default)])
+
+    def _draw_lower(self) -> None:
+        """What is said, the verdict where it has no column, findings, command."""
+        plan, view = self._plan, self.query_one("#lower", RowsView)
+        if plan is None:
+            return
+        width = view.text_width or self.size.width - 1
+        said: list[Row] = [self._said] if self._said else []
+        unfit = [] if plan.forecast is None or self._has_side else brief_rows(plan.forecast, width)
+        title: Row = [("── command ", "title"), ("─" * max(0, width - 11), "dim")]
+        view.show([*said, *unfit, *findings_rows(plan.findings), title, *command_rows(plan)])
 
     def on_resize(self, event: events.Resize) -> None:
         """Other widths draw other bars."""
+        self._upper = 0
         self.call_after_refresh(self.redraw)
 
     def _say(self, text: str, style: str = "warn") -> None:
-        line = self.query_one("#why", Panel)
-        line.display = bool(text)
-        line.show([[(f" {text}", style)]])
+        """Above the findings, until something else is said; nothing takes it away."""
+        said: Row = [(f" {text}", style)] if text else []
+        if said != self._said:
+            self._said = said
+            self._draw_lower()
+            self.query_one("#lower", RowsView).scroll_to(y=0, animate=False, immediate=True)
 
     def action_press(self, toggle_id: str) -> None:
         """The toggle's key: the next word of a choice, a line to type in for a number, the reason when blocked."""
@@ -193,7 +247,7 @@ class CardScreen(CockpitScreen):
 
     def _set(self, toggle_id: str, value: Any) -> None:
         self.chosen[toggle_id] = value
-        self._say("")
+        self._said = []
         self.redraw()
 
     def _edit(self, toggle_id: str) -> None:
@@ -260,7 +314,7 @@ class CardScreen(CockpitScreen):
 
     def action_page(self, by: int) -> None:
         """Scroll the forecast, the findings and the command."""
-        for part in self.query("#side, #lower").results(VerticalScroll):
+        for part in self.query("#side, #lower").results(RowsView):
             if by > 0:
                 part.scroll_page_down(animate=False)
             else:
@@ -280,7 +334,7 @@ class CardScreen(CockpitScreen):
             return
         change = changes[number - 1]
         self.chosen.update({name: value_of(change, name) for name in change.set})
-        self._say("")
+        self._said = []
         self.redraw()
 
     def action_copy(self) -> None:

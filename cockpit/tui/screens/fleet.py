@@ -15,6 +15,7 @@ from cockpit.tui.fleet_rows import cells, detail_rows, plain_lines, targets_of, 
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.menu_table import MenuTable
 from cockpit.tui.widgets.panel import Panel
+from cockpit.tui.wrap import wrap
 
 
 class FleetScreen(CockpitScreen):
@@ -33,7 +34,7 @@ class FleetScreen(CockpitScreen):
         """Title, table, what there is to say about the marked server."""
         yield Panel("fleet-title")
         yield MenuTable("fleet")
-        yield Panel("fleet-detail", wraps=True)
+        yield Panel("fleet-detail")
 
     @property
     def _table(self) -> MenuTable:
@@ -87,7 +88,7 @@ class FleetScreen(CockpitScreen):
         look = self._marked()
         empty = " Nothing is served. esc leads to the catalog, ↵ there opens a slug's card."
         rows = [[(empty, "dim")]] if look is None else detail_rows(look, self.size.width)
-        self.query_one("#fleet-detail", Panel).show(rows)
+        self.query_one("#fleet-detail", Panel).show([line for row in rows for line in wrap(row, self.size.width)])
 
     def _marked(self) -> Look | None:
         name = self._table.marked_key()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from textual import events
 from textual.message import Message
 
-from cockpit.tui.widgets.panel import Panel
+from cockpit.tui.widgets.rows_view import RowsView
 
 
-class ToggleTable(Panel):
+class ToggleTable(RowsView):
     """Row n of its text belongs to toggle n; a click on a row presses that toggle's key."""
 
     class Pressed(Message):
@@ -18,6 +18,9 @@ class ToggleTable(Panel):
             super().__init__()
             self.row = row
 
+    def __init__(self, id: str) -> None:
+        super().__init__(id, wraps=True)
+
     def on_click(self, event: events.Click) -> None:
-        """Say which row."""
-        self.post_message(self.Pressed(event.y))
+        """Say which row; only the last one may be longer than a line."""
+        self.post_message(self.Pressed(event.y + self.scroll_offset.y))
