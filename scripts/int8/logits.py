@@ -1,6 +1,6 @@
 """Save the logits of every position of some random prompts, as one vLLM computes them. Runs under vLLM's Python.
 
-PYTHON scripts/int8/logits.py MODEL OUT.pt [--prompts 8 --tokens 300] [--compiled] [--no-fold] [--stand-ins]
+PYTHON scripts/int8/logits.py MODEL OUT.pt [--prompts 8 --tokens 300] [--no-fold] [--stand-ins]
 """
 
 from __future__ import annotations
@@ -79,7 +79,6 @@ def arguments() -> Any:
     parser.add_argument("--tokens", type=int, default=300)
     parser.add_argument("--below", type=int, help="ids of the prompts lie below it")
     parser.add_argument("--no-images", action="store_true", help="load a model with vision for text alone")
-    parser.add_argument("--compiled", action="store_true", help="as a server runs it, but for CUDA graphs")
     parser.add_argument("--no-fold", action="store_true", help="leave negative scales as they are")
     parser.add_argument("--stand-ins", action="store_true", help="torch in place of the embedding's Triton kernel")
     return parser.parse_args(namespace=SimpleNamespace())
@@ -93,15 +92,13 @@ def main() -> None:
     if words.stand_ins:
         stand_in()
     more: dict[str, Any] = {"language_model_only": True} if words.no_images else {}
-    if words.compiled:
-        more |= {"compilation_config": {"cudagraph_mode": "NONE"}}
     if torch.cuda.is_available():
         more |= {"kv_cache_memory_bytes": 1 << 30, "gpu_memory_utilization": 0.05}
         more |= {"gdn_prefill_backend": "triton"}  # FlashInfer's needs a CUDA compiler on Hopper
     llm = LLM(
         model=words.model,
         skip_tokenizer_init=True,
-        enforce_eager=not words.compiled,
+        enforce_eager=True,
         max_model_len=BATCH,
         max_num_batched_tokens=BATCH,
         max_num_seqs=4,

@@ -34,8 +34,6 @@ EXACT = "neg-int8-exact"
 VARIANTS = (
     Variant(CONTROL, "pos", INT8),
     Variant(EXACT, "neg", INT8),
-    Variant("pos-int8-compiled", "pos", INT8, ("--compiled",)),
-    Variant("neg-int8-compiled", "neg", INT8, ("--compiled",)),
     Variant("neg-int8-clamped", "neg", CLAMPED),
     Variant("neg-int8-no-fold", "neg", INT8, ("--no-fold",)),
     Variant("neg-dropped", "neg", DROPPED),

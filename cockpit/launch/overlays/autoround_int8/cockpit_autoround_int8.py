@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ def register() -> None:
     """Called by vLLM in every process of its own; does nothing while the switch is not set to int8."""
     if os.environ.get(SWITCH) != "int8" or not overlay.admitted(HERE):
         return
-    overlay.key_compile_cache(f"{ID} 2 {os.environ.get(FOLD, 'exact')}")
+    overlay.key_compile_cache(f"{ID} 1 {os.environ.get(FOLD, 'exact')}")
     overlay.when_imported(f"{_LAYERS}.inc.schemes.inc_wna16_linear", _patch_linear_scheme)
     overlay.when_imported(f"{_LAYERS}.inc.schemes.inc_wna16_scheme", _patch_experts)
     overlay.when_imported(f"{_LAYERS}.auto_gptq", _patch_gptq)
@@ -190,34 +189,24 @@ def _set_zero_points(module: Any, kernel: Any, layer: Any, zero_points: Any) -> 
 
 
 def _allow_zero_points(module: Any) -> None:
-    """Marlin's int8 kernel is built for codes with zero points; only an assertion before it keeps them away.
-
-    The activations are quantized by operations that torch.compile fuses, in place of a kernel of their own.
-    """
+    """Marlin's int8 kernel is built for codes with zero points; only an assertion before it keeps them away."""
     import vllm.model_executor.layers.quantization.utils.marlin_utils as utils
-    from cockpit_int8_quant import quantize
 
-    utils.cockpit_quantize = quantize  # torch.compile looks up names in the module
-    module.apply_gptq_marlin_linear = recompiled(
-        utils, "apply_gptq_marlin_linear", {"marlin_quant_input": "cockpit_quantize"}
-    )
+    module.apply_gptq_marlin_linear = without_assertions(utils, "apply_gptq_marlin_linear")
 
 
-def recompiled(module: Any, name: str, renamed: Mapping[str, str]) -> Any:
-    """A function of the module, compiled again without its assert statements and with other names called."""
+def without_assertions(module: Any, name: str) -> Any:
+    """A function of the module, compiled again without its assert statements."""
     import ast
 
-    class Change(ast.NodeTransformer):
+    class Drop(ast.NodeTransformer):
         def visit_Assert(self, node: ast.Assert) -> ast.AST:
             return ast.copy_location(ast.Pass(), node)
-
-        def visit_Name(self, node: ast.Name) -> ast.AST:
-            return ast.copy_location(ast.Name(renamed.get(node.id, node.id), node.ctx), node)
 
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     node = overlay.find(tree, name)
     assert isinstance(node, ast.FunctionDef)
-    code = ast.fix_missing_locations(ast.Module(body=[Change().visit(node)], type_ignores=[]))
+    code = ast.fix_missing_locations(ast.Module(body=[Drop().visit(node)], type_ignores=[]))
     names: dict[str, Any] = {}
     exec(compile(code, module.__file__, "exec"), module.__dict__, names)
     return names[name]
