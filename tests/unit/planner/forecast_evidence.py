@@ -112,6 +112,11 @@ BOOTS = (
     Recorded("h200-0.26-q8-bf16-eager", "qwen3-8-layers", 40960, max_num_seqs=256),
     Recorded("h200-0.26-q8-fp8-graphs", "qwen3-8-layers", 16384, "fp8", max_num_seqs=64, eager=False),
     Recorded("h200-0.26-gemma3-windows", "gemma3-13-layers", 131072, utilization=0.6, max_num_seqs=16),
+    Recorded("h200-0.26-q8-ct-own-fp8", "qwen3-8-layers-own-fp8-kv", 32768, utilization=0.6, max_num_seqs=8),
+    Recorded(
+        "h200-0.26-q27-mtp2-eager", "qwen3.5-8-layers", 65536, speculative_tokens=2, utilization=0.7, max_num_seqs=8
+    ),
+    Recorded("h200-0.26-q27-mtp4-fp8", "qwen3.5-8-layers", 262144, "fp8", 4, max_num_seqs=2),
 )
 
 

@@ -58,6 +58,13 @@ def test_a_folder_and_its_config_give_the_published_figure(kv: Kv, name: str) ->
     assert (value["fits"], value["largest_max_model_len"], value["unknown"]) == (True, 262_144, None)
 
 
+def test_a_hybrid_without_drafts_gives_what_an_h200_printed(kv: Kv) -> None:
+    words = ["--available-gib", "110.29", "--max-model-len", "262144", "--engine-version", "0.26.0"]
+    words += ["--capability", "9.0", "--max-num-batched-tokens", "8192", "--json"]
+    value = _json(kv(str(FIXTURES / "qwen3.5-8-layers"), *words))
+    assert (value["capacity_tokens"], round(value["max_concurrency"], 2)) == (14_300_032, 54.55)
+
+
 @pytest.mark.parametrize("row", [row for row in ROWS if "35b" in row["model"]], ids=lambda row: str(row["tokens"]))
 def test_options_reach_the_forecast(kv: Kv, row: dict[str, Any]) -> None:
     words = [str(FIXTURES / "auto-round-w4-moe"), "--kv-cache-dtype", row["kv_cache_dtype"]]
