@@ -35,6 +35,8 @@ from cockpit.tape import read_tape  # noqa: E402
 WINDOW_SECONDS, BEFORE_SECONDS, AFTER_SECONDS = 30.0, 3.0, 5.0
 LONG_PROMPT_TOKENS = 12_000
 TOLERANCE = 0.03
+BUSY_POINTS = 10.0
+"""Both read the share of a short interval of the driver's, at other moments: of bursts they see another part."""
 MIB = 1 << 20
 SMI_FIELDS = "index,memory.used,power.draw,utilization.gpu,temperature.gpu"
 
@@ -133,9 +135,8 @@ def gpus(record: InstanceRecord, words: argparse.Namespace, folder: Path) -> Ite
         cut = taped[len(taped) // 10 : -(len(taped) // 10) or None]
         yield Row(f"GPU {index} memory used, MiB", used, statistics.fmean((g.used_bytes or 0) / MIB for g in cut))
         yield Row(f"GPU {index} power, W", power, statistics.fmean(g.power_watts or 0 for g in cut))
-        yield Row(
-            f"GPU {index} utilization, %", busy, statistics.fmean((g.utilization_fraction or 0) * 100 for g in cut), 5
-        )
+        shown = statistics.fmean((g.utilization_fraction or 0) * 100 for g in cut)
+        yield Row(f"GPU {index} utilization, %", busy, shown, BUSY_POINTS)
         yield Row(f"GPU {index} temperature, °C", heat, statistics.fmean(g.temperature_celsius or 0 for g in cut), 1)
         instance += (taped[-1].instance_bytes or 0) / MIB
         print(f"GPU {index}: share by {taped[-1].share_basis}, others {[o.name for o in taped[-1].others]}")

@@ -15,7 +15,8 @@ from .helpers import shown, until, until_shown
 from .still_life import StillSession, gpu_frame
 from .test_snapshots import rig_of, serving_dual
 
-RECORDED = Path(__file__).resolve().parents[1] / "fixtures" / "tapes" / "cpu-0.32-mixed.tape"
+TAPES = Path(__file__).resolve().parents[1] / "fixtures" / "tapes"
+RECORDED, H200 = TAPES / "cpu-0.32-mixed.tape", TAPES / "h200-0.26-int8.tape"
 
 
 def tape_of_a_minute(path: Path) -> Path:
@@ -52,3 +53,15 @@ async def test_a_real_tape_is_shown_at_the_smallest_size() -> None:
         await until_shown(pilot, "cpu/tiny-qwen3", "2,097,152 tokens", "prefix   hits", "of 2 cores")
         await pilot.press("c")
         await until_shown(pilot, "── 2 min", "CPU")
+
+
+async def test_a_real_session_on_a_gpu_shows_its_memory_its_power_and_that_int8_is_active() -> None:
+    replay = Replay(read_tape(H200), speed=1000.0)
+    session = StillSession(rig_of(2))
+    session.config = msgspec.structs.replace(session.config, refresh_seconds=0.1)
+    app = CockpitApp(session, show_clock=False, replay=replay)
+    async with app.run_test(size=(120, 35)) as pilot:
+        await until_shown(pilot, "gpu/8b-ar4", "884,112 tokens", "tape 37 of 37 s")
+        await until_shown(pilot, "130.5/140.4 GiB", "this 130.5", "123/700 W", "PCIe 5 x16", "NVLink 18")
+        await until_shown(pilot, "proven active (144 layers, 27,248,256 of 54,263,808 groups folded)")
+        await until_shown(pilot, "102,496 computed", "883,440", "within ±0.53")
