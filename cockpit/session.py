@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from functools import cached_property
@@ -44,7 +43,7 @@ from cockpit.supervisor.ready import state_of
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.spawn import Running, start
 from cockpit.supervisor.stop import stop
-from cockpit.this_host import FIRST_PORT, ThisHost
+from cockpit.this_host import FIRST_PORT, ThisHost, address_again
 
 __all__ = ["CheckpointAnswer", "InstanceView", "Session", "describe", "read_checkpoint", "refuse_if_blocked"]
 
@@ -271,21 +270,16 @@ class Session(Shelf, Fleet):
     def plan_again(self, record: InstanceRecord, fix: Fix | None = None) -> LaunchPlan:
         """The command for a dead instance's slug with the values that it had, and a fix of its diagnosis.
 
-        Keeps its engine and its address where that is still free. Raises CockpitError when the slug or the engine is
-        gone.
+        Keeps its engine, and its address where nobody else has it or was promised it. Raises CockpitError when the
+        slug or the engine is gone.
         """
         entry = self.catalog.get(record.slug)
         self.look_at_rig_again()
         facts = self.facts(entry, record.engine or None)
         changed, env = ({}, {}) if fix is None else (fix.set, fix.env)
-        chosen = {**chosen_of(record, entry.slug), **self._address_of(record), **changed}
+        address = address_again(record, changed, self.config.host)
+        chosen = {**chosen_of(record, entry.slug), **changed, **address}
         return with_env(self.plan_entry(entry, chosen, facts), {**record.extra_env, **env}, self.environ)
-
-    def _address_of(self, record: InstanceRecord) -> dict[str, Any]:
-        with contextlib.suppress(CockpitError):
-            if port_is_free(record.host, record.port):
-                return {"host": record.host, "port": record.port}
-        return {} if record.host == self.config.host else {"host": record.host}
 
     def start_entry(self, entry: Entry, chosen: Mapping[str, Any]) -> InstanceRecord:
         """Plan anew, so that a port or memory taken meanwhile is not used, and start."""

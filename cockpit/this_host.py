@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import Any
 
 from cockpit.api_key import find_api_key
+from cockpit.errors import CockpitError
 from cockpit.rig.facts import read_facts
 from cockpit.rig.flags import EngineFlags, cached_flags
-from cockpit.rig.host import first_free_port
+from cockpit.rig.host import first_free_port, port_is_free
 from cockpit.rig.types import Engine, HostFacts
 from cockpit.supervisor import store
 from cockpit.supervisor.holders import describe_holders
@@ -56,3 +59,18 @@ class ThisHost:
 def _promised(records: Iterable[InstanceRecord]) -> set[int]:
     """Ports of instances that may not have bound them yet: vLLM does so some ten seconds after its start."""
     return {record.port for record in records if record.ended_at is None}
+
+
+def address_again(record: InstanceRecord, changed: Mapping[str, Any], default_host: str) -> dict[str, Any]:
+    """Host and port for a dead instance that is started again, as toggle values.
+
+    Those that it had, where nobody has taken them or was promised them; a port that a fix names, or the next free one
+    after it. Without a port the planner takes the first free one.
+    """
+    host, taken = changed.get("host", record.host), _promised(store.load_all()[0])
+    with contextlib.suppress(CockpitError):
+        if "port" in changed:
+            return {"host": host, "port": first_free_port(host, changed["port"], taken)}
+        if record.port not in taken and port_is_free(host, record.port):
+            return {"host": host, "port": record.port}
+    return {} if host == default_host else {"host": host}

@@ -22,7 +22,7 @@ from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.screens.catalog import CatalogScreen
 from cockpit.tui.signals import catch_signals
 from cockpit.tui.themes import DEFAULT_THEME, load_themes
-from cockpit.tui.workers import run_in_thread
+from cockpit.tui.workers import make_room, run_in_thread
 
 if TYPE_CHECKING:
     from cockpit.bench.load import Load
@@ -103,6 +103,7 @@ class CockpitApp(FixApp):
 
     def on_mount(self) -> None:
         """Keys, signals, and, after the first frame, the background looks."""
+        make_room()
         self.set_keymap(self.shelf.config.keys)
         for problem in self._theme_problems:
             self.warn(problem)

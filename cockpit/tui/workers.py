@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from textual.dom import DOMNode
 from textual.worker import Worker, get_current_worker
@@ -11,6 +13,14 @@ from textual.worker import Worker, get_current_worker
 from cockpit.errors import CockpitError
 
 _NAP_SECONDS = 0.1
+_THREADS = 64
+"""asyncio has four more than processors: on a small machine the lasting looks and a few stops use them all up."""
+
+
+def make_room() -> None:
+    """Give the running loop threads for everything that an app may do at the same time; they start when needed."""
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="work")
+    asyncio.get_running_loop().set_default_executor(pool)
 
 
 def run_in_thread(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 import time
 from typing import Any
 
+import msgspec
 import pytest
 from textual.widgets import Button
 
@@ -14,6 +17,7 @@ from cockpit.cli.main import main
 from cockpit.session import Session
 from cockpit.supervisor import store
 from cockpit.tui.screens.instance import InstanceScreen
+from cockpit.watch import InstanceWatch, Observation
 
 from .helpers import Cockpit, lives, open_card, opened, shown, until, until_shown
 from .world import cpu_slug
@@ -63,6 +67,32 @@ async def test_escape_and_no_leave_it_dead(session: Session) -> None:
             await pilot.press(key)
             await until(pilot, lambda: isinstance(pilot.app.screen, InstanceScreen))
         assert store.find("cpu/long") == dead
+
+
+async def test_f_is_offered_when_the_reason_is_seen_a_look_after_the_death(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    too_long("cpu/long")
+    look, late = InstanceWatch.tick, []
+
+    def tick(watch: InstanceWatch) -> Observation:
+        seen = look(watch)
+        if seen.state == "dead" and not late:
+            late.append(seen)
+            return msgspec.structs.replace(seen, diagnosis=None)
+        return seen
+
+    monkeypatch.setattr(InstanceWatch, "tick", tick)
+    async with opened(session) as pilot:
+        await until_dead(pilot, "cpu/long")
+        await until_shown(pilot, "f fix")
+    assert late
+
+
+async def test_there_are_threads_for_all_that_goes_on_at_once(session: Session) -> None:
+    async with opened(session):
+        together = threading.Barrier(40)
+        assert len(await asyncio.gather(*(asyncio.to_thread(together.wait, 10) for _ in range(40)))) == 40
 
 
 async def test_f_does_nothing_where_no_new_start_helps(session: Session) -> None:

@@ -120,7 +120,8 @@ class InstanceScreen(CockpitScreen):
     def on_seen(self, message: Seen) -> None:
         """Draw one observation."""
         seen = message.observation
-        changed = self._last is None or self._last.state != seen.state
+        # A death may be seen a look before its reason is.
+        changed = self._last is None or (self._last.state, _fix_of(self._last)) != (seen.state, _fix_of(seen))
         self._last = seen
         if changed:
             self.refresh_bindings()
