@@ -104,7 +104,7 @@ def detail_rows(entry: Entry, states: dict[str, ToggleState], judged: Candidate 
     bpw = "" if weights.bits_per_weight is None else f" · {weights.bits_per_weight:g} bits a weight"
     kind = "mixture of experts" if weights.moe else "dense"
     rows: list[Row] = [
-        [(f" {slug.model}", "title"), (f" · {kind} · {weights.label}{size}{bpw}", "")],
+        [(" ", ""), (slug.model, "title"), (f" · {kind} · {weights.label}{size}{bpw}", "")],
     ]
     if slug.description:
         rows.append([(f" {slug.description}", "")])
@@ -112,12 +112,25 @@ def detail_rows(entry: Entry, states: dict[str, ToggleState], judged: Candidate 
         rows += _fit_rows(judged)
     if slug.quality is not None:
         rows.append([(f" {'quality':<16}", "dim"), (quality_text(slug), ""), (f" ({slug.quality.source})", "dim")])
-    for name, state in states.items():
-        if state.state == "blocked":
-            rows.append([(f" {BY_ID[name].label:<16}", "warn"), (f"blocked: {state.reason}", "")])
+    rows += _blocked_rows(states)
     rows.append([(f" {entry.model_source}", "dim")])
     if slug.aliases:
         rows.append([(f" also {', '.join(slug.aliases)}", "dim")])
+    return rows
+
+
+def _blocked_rows(states: dict[str, ToggleState]) -> list[Row]:
+    """Every blocked toggle with its reason; those that one thing blocks stand in one line."""
+    reasons: dict[str, list[tuple[str, str]]] = {}
+    for name, state in states.items():
+        if state.state == "blocked":
+            reason = state.reason or ""
+            reasons.setdefault(reason.partition(":")[0], []).append((BY_ID[name].label, reason))
+    rows: list[Row] = []
+    for found in reasons.values():
+        labels, reason = ", ".join(label for label, _ in found), found[0][1]
+        head = f" {labels:<16}" if len(found) == 1 else f" {labels} "
+        rows.append([(head, "warn"), (f"blocked: {reason}", "")])
     return rows
 
 

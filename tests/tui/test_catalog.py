@@ -14,13 +14,16 @@ from textual.widgets import Input
 
 from cockpit.session import Session
 from cockpit.tui.app import CockpitApp
+from cockpit.tui.content import row_text
 from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.screens.catalog import CatalogScreen
 from cockpit.tui.widgets.menu_table import MenuTable
+from cockpit.tui.widgets.rows_view import RowsView
 from cockpit.units import GIB
 
 from .conftest import MakeSession
 from .helpers import (
+    SIZES,
     SMALLEST,
     Cockpit,
     app_of,
@@ -280,3 +283,18 @@ async def test_k_on_a_slug_that_is_not_served_says_so(session: Session) -> None:
         await mark(pilot, "cpu/tiny-qwen3")
         await pilot.press("K")
         await until_told(pilot, "cpu/tiny-qwen3 is not being served")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_no_slug_has_more_to_say_than_its_detail_shows(
+    make_session: MakeSession, size: tuple[int, int]
+) -> None:
+    async with opened(make_session(rig_of(2)), size) as pilot:
+        app = app_of(pilot)
+        await until(pilot, lambda: app.judged)
+        detail = app.screen.query_one("#detail", RowsView)
+        for name in app.judged:
+            await mark(pilot, name)
+            lines = detail.lines_of(detail.rows, detail.text_width)
+            await until(pilot, lambda lines=lines: len(lines) <= detail.size.height)
+            assert row_text(lines[-1]) in shown(pilot)

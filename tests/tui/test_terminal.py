@@ -8,13 +8,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from textual.containers import VerticalScroll
 
 from cockpit import paths
 from cockpit.session import Session
 from cockpit.supervisor import store
 from cockpit.tui.screens.instance import InstanceScreen
 from cockpit.tui.widgets.menu_table import MenuTable
+from cockpit.tui.widgets.rows_view import RowsView
 
 from .conftest import MakeSession
 from .helpers import (
@@ -153,7 +153,7 @@ async def test_hostile_text_in_a_slug_is_text(session: Session, size: tuple[int,
         await mark(pilot, "cpu/hostile")
         await until_shown(pilot, "[/home/u] [bold]loud[/bold]")
         assert_clean(pilot)
-        pilot.app.screen.query_one("#detail-scroll", VerticalScroll).scroll_end(animate=False)
+        pilot.app.screen.query_one("#detail", RowsView).scroll_end(animate=False)
         await pilot.pause()
         assert_clean(pilot)
         await open_card(pilot, "cpu/hostile")

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events, on
 from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import BindingType
-from textual.containers import VerticalScroll
-from textual.content import Content
 from textual.widgets import Input, Static
 
 from cockpit.catalog.load import Catalog, Entry, Problem
@@ -24,15 +22,23 @@ from cockpit.tui.catalog_rows import (
     visible_columns,
 )
 from cockpit.tui.commands import bindings
-from cockpit.tui.content import Segment, row_content, rows_content
+from cockpit.tui.content import Row, Segment, row_content
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.edit_box import EditBox
 from cockpit.tui.widgets.menu_table import MenuTable
+from cockpit.tui.widgets.rows_view import RowsView
 from cockpit.tui.workers import run_in_thread
 
 if TYPE_CHECKING:
     from cockpit.launch.plan import Facts
     from cockpit.rules.finding import ToggleState
+
+_BARS = 4
+"""Lines of the status bar, the filter, the detail's title and the footer."""
+_LEAST_TABLE = 7
+"""Lines that the table keeps, its titles among them."""
+_USUAL_DETAIL = 8
+"""Lines of the detail that most slugs do with: the table does not jump from one to the next."""
 
 
 class CatalogScreen(CockpitScreen):
@@ -47,6 +53,7 @@ class CatalogScreen(CockpitScreen):
         self._shown: dict[str, Entry | Problem] = {}
         self._drawn: Catalog | None = None
         self._built_width = 0
+        self._detail_height = 0
         self._columns: list[tuple[str, str, int]] = []
 
     def compose_body(self) -> ComposeResult:
@@ -54,8 +61,7 @@ class CatalogScreen(CockpitScreen):
         yield EditBox(placeholder="/ filter: words of name, model or weights · by name", id="filter", compact=True)
         yield MenuTable("slugs")
         yield Static("", id="detail-title", markup=False)
-        with VerticalScroll(id="detail-scroll", can_focus=False):
-            yield Static("", id="detail", markup=False)
+        yield RowsView("detail", wraps=True)
 
     @property
     def _table(self) -> MenuTable:
@@ -72,6 +78,8 @@ class CatalogScreen(CockpitScreen):
         """Other widths show other columns."""
         if event.size.width != self._built_width:
             self.rebuild()
+        elif self._shown:
+            self._show_detail()
 
     def on_screen_resume(self) -> None:
         """The catalog may have been read again meanwhile."""
@@ -143,17 +151,33 @@ class CatalogScreen(CockpitScreen):
     @on(MenuTable.Marked)
     def _show_detail(self) -> None:
         item = self.marked()
-        title, detail = self.query_one("#detail-title", Static), self.query_one("#detail", Static)
+        title, rows = self.query_one("#detail-title", Static), self._detail_rows(item)
+        head: Segment = ("", "")
+        if isinstance(item, Entry):
+            head = (f"── {item.slug.name} ", "title")
+        elif item is not None:
+            head = (f"── {item.name} ", "bad")
+        title.update(row_content([head, ("─" * self.size.width, "dim")]), layout=False)
+        detail = self.query_one("#detail", RowsView)
+        detail.show(rows)
+        detail.scroll_to(y=0, animate=False, immediate=True)
+        self._make_room(len(detail.lines_of(rows, self.size.width - 1)))
+
+    def _detail_rows(self, item: Entry | Problem | None) -> list[Row]:
         if item is None:
-            title.update("")
-            detail.update(Content(" No slug matches. Escape in the filter clears it."))
-        elif isinstance(item, Problem):
-            title.update(row_content([(f"── {item.name} ", "bad")]))
-            detail.update(row_content([(f" {item.title}. {item.detail} {item.fix}", "")]))
-        else:
-            title.update(row_content([(f"── {item.slug.name} ", "title"), ("─" * self.size.width, "dim")]))
-            judged = self.cockpit.judged.get(item.slug.name)
-            detail.update(rows_content(detail_rows(item, self._toggles(item), judged)))
+            return [[(" No slug matches. Escape in the filter clears it.", "")]]
+        if isinstance(item, Problem):
+            return [[(f" {item.title}. {item.detail} {item.fix}", "")]]
+        return detail_rows(item, self._toggles(item), self.cockpit.judged.get(item.slug.name))
+
+    def _make_room(self, lines: int) -> None:
+        """The detail has what the table leaves, and more where this slug needs it."""
+        room = self.size.height - _BARS
+        needed = max(_USUAL_DETAIL, lines)
+        height = max(room - len(self._shown) - 1, min(needed, room - _LEAST_TABLE), 2)
+        if height != self._detail_height:
+            self._detail_height = height
+            self.query_one("#detail").styles.height = height
 
     @on(Input.Changed, "#filter")
     def _filter_changed(self) -> None:
