@@ -122,6 +122,19 @@ def _kill_checked(who: ProcessIdentity, number: signal.Signals) -> bool:
     return True
 
 
+def ends_by(who: ProcessIdentity, number: signal.Signals) -> bool:
+    """Whether the kernel itself ends a process by this signal, as the process neither handles nor ignores it.
+
+    False where that cannot be seen.
+    """
+    try:
+        status = (_PROC / str(who.pid) / "status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    masks = [line.split()[1] for line in status.splitlines() if line.startswith(("SigBlk:", "SigIgn:", "SigCgt:"))]
+    return len(masks) == 3 and not any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
+
+
 def is_engine(who: ProcessIdentity) -> bool:
     """Whether a process bears the title that vLLM gives to its engines and workers (``VLLM::…``)."""
     try:

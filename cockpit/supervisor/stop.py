@@ -1,7 +1,8 @@
 """Ending a server so that nothing of it is left: neither processes, nor GPU memory, nor shared memory.
 
-Asked politely first: SIGINT while it loads (it swallows SIGTERM then), SIGTERM when it is ready. A server that stays
-is killed with its group, and whatever is then left of its descendants one by one.
+Asked politely first: SIGTERM when it is ready, SIGINT while it loads, as it swallows SIGTERM then. Before that, while
+Python imports torch, SIGINT is lost and SIGTERM ends it at once; no engine is there yet. A server that stays is ended
+with its group, and whatever is then left of its descendants one by one.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ class _Stop:
 
     def _end_server(self, root: ProcessIdentity) -> None:
         ready = self._running.record.ready_at is not None or serves(self._running.record)
-        self._sweep.signal(root, signal.SIGTERM if ready else signal.SIGINT)
+        by_sigterm = ready or process.ends_by(root, signal.SIGTERM)
+        self._sweep.signal(root, signal.SIGTERM if by_sigterm else signal.SIGINT)
         half = self._grace_seconds / 2
         if self._await_end(half, "the server to end, then it is asked once more"):
             return

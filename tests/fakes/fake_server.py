@@ -152,6 +152,7 @@ def main() -> None:
     parser.add_argument("--die-quietly", action="store_true", help="without a last word in the log")
     parser.add_argument("--ignore-sigterm", action="store_true", help="swallow SIGTERM and SIGINT")
     parser.add_argument("--swallow-sigterm-while-loading", action="store_true", help="as vLLM does")
+    parser.add_argument("--importing", action="store_true", help="swallow SIGINT, as a library does that is imported")
     parser.add_argument("--flood-lines", type=int, default=0)
     parser.add_argument("--fork-children", type=int, default=0)
     parser.add_argument("--fork-setsid", action="store_true", help="each child leads a session of its own")
@@ -169,6 +170,8 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     elif args.swallow_sigterm_while_loading:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    elif args.importing:
+        signal.signal(signal.SIGINT, lambda *_: None)
     log("       █     █     █▄   ▄█")
     log(" ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.32.0")
     log("Resolved architecture: Qwen3ForCausalLM")

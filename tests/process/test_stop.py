@@ -57,6 +57,15 @@ def test_a_loading_server_that_swallows_sigterm_ends_by_sigint(make_plan: Plans)
     assert events == [f"sent SIGINT to process {root_of(running).pid}"]  # at once, and once
 
 
+def test_a_server_that_still_imports_ends_by_sigterm_at_once(make_plan: Plans) -> None:
+    running = start(make_plan("--importing", "--boot-seconds", "60"))
+    assert wait_for(lambda: Path(running.record.log).stat().st_size > 0)
+    events: list[str] = []
+    result = stop(running, events.append)
+    assert result.stopped and result.exit_code == -signal.SIGTERM
+    assert events == [f"sent SIGTERM to process {root_of(running).pid}"]
+
+
 def test_a_server_that_ignores_all_signals_is_killed_with_its_group(make_plan: Plans) -> None:
     running = start(make_plan("--ignore-sigterm", "--fork-children", "2", "--stubborn-children"))
     until_settled(running)
