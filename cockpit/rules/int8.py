@@ -14,6 +14,7 @@ from cockpit.rules.overlays import AUTOROUND_INT8, overlay_state
 SWITCH = "VLLM_MARLIN_INPUT_DTYPE"
 _GROUPS = (32, 64, 128)
 _EIGHT_BIT = "the weights are 8-bit already: vLLM refuses 8-bit weights with 8-bit activations on Marlin"
+_MACHETE = "MacheteLinearKernel"
 _KEEP_OFF = "Leave int8 off; a dense AutoRound W4 slug can use it."
 
 
@@ -183,6 +184,11 @@ def _all_symmetric(said: list[bool | None]) -> bool | None:
     return None if None in said or not said else True
 
 
+def _without_machete(ctx: Context) -> bool:
+    """Whether the slug takes Machete away from vLLM, which leaves Marlin."""
+    return _MACHETE in ctx.slug.env.get("VLLM_DISABLED_KERNELS", "").split(",")
+
+
 def _rig_state(ctx: Context) -> ToggleState:
     for major, minor in ctx.capabilities:
         if (major, minor) < (7, 5):
@@ -192,12 +198,13 @@ def _rig_state(ctx: Context) -> ToggleState:
                 fix="Choose GPUs of capability 7.5 or newer with the gpus toggle.",
                 level="rig",
             )
-        if (major, minor) == (9, 0):
+        if (major, minor) == (9, 0) and not _without_machete(ctx):
             return ToggleState(
                 state="blocked",
                 reason="on Hopper vLLM picks the Machete kernel, which ignores the switch and is faster than Marlin "
                 "with it",
-                fix="Leave int8 off on this GPU.",
+                fix="Leave int8 off on this GPU; for a trial on Marlin write VLLM_DISABLED_KERNELS: "
+                f"{_MACHETE} under the slug's env.",
                 level="rig",
             )
     return OFFERED

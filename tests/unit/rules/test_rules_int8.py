@@ -143,6 +143,12 @@ def test_only_the_chosen_gpus_count() -> None:
     assert int8_state(msgspec.structs.replace(ctx, values={"gpus": (0,)})).state == "blocked"
 
 
+def test_hopper_without_machete_falls_back_to_marlin_and_is_offered() -> None:
+    ctx = context((9, 0))
+    env = {"VLLM_DISABLED_KERNELS": "ExllamaLinearKernel,MacheteLinearKernel"}
+    assert int8_state(msgspec.structs.replace(ctx, slug=msgspec.structs.replace(ctx.slug, env=env))) is OFFERED
+
+
 def test_the_checkpoint_speaks_before_the_rig() -> None:
     state = int8_state(context((9, 0), moe=True))
     assert "mixture of experts" in (state.reason or "")
