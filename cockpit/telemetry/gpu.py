@@ -13,6 +13,8 @@ from cockpit.telemetry.frame import GpuReading
 from cockpit.telemetry.gpu_shares import Share, name_of, shares
 from cockpit.telemetry.nvml import LOST, NOT_SUPPORTED, Device, Memory, merged, start_problem
 
+_TRAFFIC_TICKS = 5
+
 
 class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
     """The GPUs at one moment, or why there are none."""
@@ -99,9 +101,17 @@ class GpuReader:
             self._problem = "The NVIDIA driver reports no GPU."
 
     def _read_traffic(self, devices: dict[int, Device]) -> None:
-        """PCIe traffic of one GPU a tick: NVML measures it for 20 ms in each direction while it is asked."""
-        index = list(devices)[self._turn % len(devices)]
-        self._turn += 1
+        """PCIe traffic of one GPU: NVML measures it for 20 ms in each direction while it is asked.
+
+        The first ticks ask one GPU each, and then every fifth one does.
+        """
+        turn, self._turn = self._turn, self._turn + 1
+        if turn < len(devices):
+            index = list(devices)[turn]
+        elif turn % _TRAFFIC_TICKS == 0:
+            index = list(devices)[turn // _TRAFFIC_TICKS % len(devices)]
+        else:
+            return
         kilobytes = [devices[index].ask("nvmlDeviceGetPcieThroughput", way) for way in (0, 1)]
         sent, received = (None if value is None else value * 1000.0 for value in kilobytes)
         self._traffic[index] = (sent, received)

@@ -102,14 +102,19 @@ def test_closing_shuts_nvml_down_and_reading_again_starts_it():
 
 
 def test_links_bandwidth_and_traffic_are_read_where_nvml_gives_them():
-    reader = GpuReader(nvml=Nvml())
+    nvml = Nvml()
+    reader = GpuReader(nvml=nvml)
     first, second = reader.read().gpus
     assert first.memory_utilization_fraction == 0.4
     assert (first.pcie_generation, first.pcie_width, first.nvlinks) == (4, 16, 3)
     assert (first.pcie_transmit_bytes_per_second, first.pcie_receive_bytes_per_second) == (2e6, 5e6)
-    # One GPU a tick is asked for its traffic, which takes NVML 40 ms.
+    # One GPU a tick is asked for its traffic, which takes NVML 40 ms, and then one every fifth tick.
     assert second.pcie_receive_bytes_per_second is None
     assert reader.read().gpus[1].pcie_receive_bytes_per_second == 5e6
+    nvml.calls.clear()
+    for _ in range(10):
+        reader.read()
+    assert nvml.calls.count("pcie") == 2 * 2
 
 
 @pytest.mark.parametrize(
