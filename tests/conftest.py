@@ -12,9 +12,14 @@ from faults import note_fault
 
 
 def pytest_configure() -> None:
-    """A shell's background job ignores SIGINT, and so would every server that a test starts and then interrupts."""
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    """A shell's background job ignores SIGINT, one under nohup SIGHUP, and so would all that a test starts."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        # Handled, it still does nothing here, and is its default again in what is started.
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 @pytest.hookimpl(wrapper=True)
