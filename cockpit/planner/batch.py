@@ -33,7 +33,8 @@ def batched_tokens(settings: KvSettings, release: Release) -> int:
 
 def tokens_in_flight(settings: KvSettings, release: Release) -> int:
     """Tokens scheduled and not yet settled at most (max_in_flight_tokens of vllm/config/vllm.py)."""
-    return CONCURRENT_STEPS[settings.platform] * batched_tokens(settings, release)
+    steps = CONCURRENT_STEPS[settings.platform] if has("steps-in-flight", release) else 1
+    return steps * batched_tokens(settings, release)
 
 
 def steps_problem(settings: KvSettings) -> str | None:

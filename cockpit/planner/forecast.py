@@ -20,6 +20,7 @@ from cockpit.planner.forecast_types import Basis, Fits, Forecast, GpuForecast, P
 from cockpit.planner.kv import forecast_layout, largest_length
 from cockpit.planner.layout import kv_layout
 from cockpit.planner.types import KvForecast, KvLayout, KvUnknown
+from cockpit.planner.versions import OLDEST_MEMORY
 from cockpit.units import GIB, gib, percent, tokens
 
 TIGHT_FRACTION = 0.02
@@ -189,6 +190,9 @@ def forecast(
         return unknown(layout.reason)
     if not cards:
         return unknown("there is no GPU to fit it to")
+    if runtime.release(settings) < OLDEST_MEMORY:
+        older, known = (".".join(map(str, one)) for one in (runtime.release(settings), OLDEST_MEMORY))
+        return unknown(f"what vLLM {older} takes beside its KV pool is not known here; from {known} on it is")
     if weights is None and (lesson is None or lesson.weights is None):
         return unknown("how much memory its weights take is not known")
     gpus = tuple(_gpu(card, checkpoint, settings, weights or _NOTHING, lesson) for card in cards)

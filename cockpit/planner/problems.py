@@ -12,7 +12,7 @@ from cockpit.planner.pages import (
     heads_per_rank,
 )
 from cockpit.planner.types import KvModel, KvSettings
-from cockpit.planner.versions import OLDEST, Release, has
+from cockpit.planner.versions import OLDEST, OLDEST_MEMORY, Release, has
 
 _LONGEST_ITEM_TOKENS = 8192
 """No image or video of these models is longer (_get_min_mm_batched_tokens of engine/arg_utils.py)."""
@@ -72,8 +72,9 @@ def problem_of(model: KvModel, settings: KvSettings, release: Release | None) ->
         return f"the KV cache of vLLM for {settings.platform} is not known here"
     if release is None:
         return "the engine's version is not known"
-    if release < OLDEST:
-        return f"vLLM {release[0]}.{release[1]} is older than {OLDEST[0]}.{OLDEST[1]}, from which on it is known here"
+    oldest = OLDEST if settings.platform == "cuda" else OLDEST_MEMORY
+    if release < oldest:
+        return f"vLLM {release[0]}.{release[1]} is older than {oldest[0]}.{oldest[1]}, from which on it is known here"
     if not model.attention:
         return "the model has no attention layers"
     if model.inclusive_window and release == (0, 29):

@@ -6,12 +6,17 @@ import re
 
 Release = tuple[int, int]
 
-OLDEST: Release = (0, 26)
-"""Older versions were not compared."""
+OLDEST: Release = (0, 21)
+"""Older versions count the pool's tokens in another way."""
+OLDEST_MEMORY: Release = (0, 26)
+"""What older versions take beside the pool was not compared."""
 NEWEST: Release = (0, 33)
 """Newer ones are taken to be like this one."""
 
 SINCE: dict[str, Release] = {
+    # Windowed layers keep the tokens of every step that is under way, not of one (max_in_flight_tokens of
+    # config/vllm.py); published boots of 0.25.1 do not have it.
+    "steps-in-flight": (0, 26),
     # What is consumed is read off the device's free memory (memory_profiling of utils/mem_utils.py).
     "consumed-by-free": (0, 27),
     # Prefix caching is on for hybrid models unless it is said otherwise (engine/arg_utils.py).

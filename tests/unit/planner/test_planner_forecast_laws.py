@@ -195,3 +195,10 @@ def test_one_forecast_takes_little_of_a_processor() -> None:
         times.append(time.process_time() - start)
     print(f"one forecast: {min(times) * 1000:.2f} ms")
     assert min(times) < 0.1
+
+
+def test_memory_of_versions_that_were_not_compared_is_unknown() -> None:
+    name = "bf16"
+    flags = MemorySettings(kv=KvSettings(max_model_len=4096, engine_version="0.25.1"))
+    assert "vLLM 0.25" in (made(name, flags, 24.0).reason or "")
+    assert made(name, with_kv(flags, engine_version="0.26.0"), 24.0).kv is not None
