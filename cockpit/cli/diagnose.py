@@ -1,13 +1,14 @@
-"""`cockpit diagnose FILE|-|NAME`: root cause and fix of any vLLM log."""
+"""`cockpit diagnose FILE|FOLDER|-|NAME`: root cause and fix of any vLLM log, or of many in a table."""
 
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cockpit.cli.options import verb
-from cockpit.cli.output import emit, say
+from cockpit.cli.output import emit, say, table, tell
 from cockpit.errors import CockpitError
 from cockpit.units import tokens
 
@@ -19,13 +20,20 @@ if TYPE_CHECKING:
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the verb."""
     parser = verb(verbs, "diagnose", "say why a server died, from its log", run)
-    parser.add_argument("source", metavar="FILE|-|NAME", help="a log of any vLLM, - for stdin, or an instance")
+    parser.add_argument(
+        "source",
+        metavar="FILE|FOLDER|-|NAME",
+        help="a log of any vLLM, a folder of logs or a YAML list of cases with a `log`, - for stdin, an instance",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the diagnosis; exit 0 whatever it says, 2 when there is nothing to read."""
     from cockpit.cli.shapes import diagnosis_json
+    from cockpit.supervisor.diagnose.folder import holds_many
 
+    if arguments.source != "-" and holds_many(Path(arguments.source).expanduser()):
+        return _many(Path(arguments.source).expanduser(), arguments.json)
     diagnosis = _diagnosis(arguments.source)
     if arguments.json:
         emit(diagnosis_json(diagnosis))
@@ -33,6 +41,53 @@ def run(arguments: argparse.Namespace) -> int:
     for line in text_lines(diagnosis):
         say(line)
     return 0
+
+
+def _many(source: Path, as_json: bool) -> int:
+    """A table of case, symptom and best fix; on stderr how many are healthy, explained, and not."""
+    from cockpit.cli.shapes import diagnosis_json
+    from cockpit.supervisor.diagnose.folder import Case, diagnose_many
+
+    def shape(case: Case) -> dict[str, Any]:
+        read = {} if case.diagnosis is None else diagnosis_json(case.diagnosis)
+        return {"case": case.name, "problem": case.problem, **read}
+
+    cases = list(diagnose_many(source))
+    if as_json:
+        emit([shape(case) for case in cases])
+    else:
+        rows = [
+            [case.name, _verdict(case.diagnosis), _best_fix(case.diagnosis) or case.problem or ""] for case in cases
+        ]
+        table(["CASE", "SYMPTOM", "FIX"], rows)
+    counts = Counter(_kind(case.diagnosis) for case in cases)
+    tell(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
+    return 0
+
+
+def _kind(diagnosis: Diagnosis | None) -> str:
+    if diagnosis is None:
+        return "not read"
+    if diagnosis.symptom:
+        return "explained"
+    return _verdict(diagnosis)
+
+
+def _verdict(diagnosis: Diagnosis | None) -> str:
+    """The symptom, or what else can be said in a word or two."""
+    if diagnosis is None:
+        return "not read"
+    if diagnosis.symptom:
+        return diagnosis.symptom
+    if diagnosis.first_exception:
+        return "unknown"
+    return "healthy" if diagnosis.healthy else "no failure told"
+
+
+def _best_fix(diagnosis: Diagnosis | None) -> str:
+    if diagnosis is None or not diagnosis.fixes:
+        return "" if diagnosis is None else diagnosis.first_exception or ""
+    return fix_text(diagnosis.fixes[0])
 
 
 def _diagnosis(source: str) -> Diagnosis:

@@ -116,6 +116,12 @@ def expected_of(record: InstanceRecord) -> Expectation | None:
     return expectation(earlier, record.engine_version, record.gpu_model)
 
 
+def earlier_version(record: InstanceRecord) -> str | None:
+    """The vLLM of the last boot of this slug on this GPU model, where the record's vLLM has never booted it there."""
+    alike = [past.engine_version for past in remembered(record.slug).boots if past.gpu_model == record.gpu_model]
+    return alike[-1] if alike and record.engine_version and record.engine_version not in alike else None
+
+
 def _settings(record: InstanceRecord) -> dict[str, Any]:
     values = {name: value for name, value in record.values.items() if name not in _ADDRESS}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cockpit.supervisor.diagnose.types import Evidence, Symptom
-from cockpit.supervisor.diagnose.words import count, do, say
+from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
+from cockpit.supervisor.diagnose.words import count, do
 
 _SAME = 0.03
 """Concurrencies of one boot that differ by more are of two boots."""
@@ -19,8 +19,11 @@ SPEC_ABSENT = Symptom(
     notice="warn",
     patterns=(),
     versions="0.20 to 0.33",
-    explain=say(
-        "A draft was asked for, and no line about drafted tokens came while tokens were generated: it is not in use."
+    explain=lambda seen: (
+        "A draft was asked for, and the engine was made without one (speculative_config=None): it is not in use."
+        if "no_draft" in seen.figures
+        else "A draft was asked for, and no line about drafted tokens came while tokens were generated: "
+        "it is not in use."
     ),
     fixes=do(
         "Check that the draft model was downloaded and that the log names it; compare the speed with the draft off."
@@ -58,6 +61,21 @@ NIGHTLY = Symptom(
     ),
     fixes=do("Use the last release."),
 )
+OTHER_VERSION = Symptom(
+    id="nightly-regression",
+    notice="dead",
+    patterns=(),
+    versions="any",
+    explain=lambda seen: (
+        f"This slug has booted here with vLLM {seen.arguments.get('earlier_version')} and never with "
+        f"{seen.arguments.get('engine_version')}: the change of versions may be the reason."
+    ),
+    fixes=lambda seen: [
+        Fix(
+            text=f"Serve it with vLLM {seen.arguments.get('earlier_version')} again (--engine), with the same values."
+        )
+    ],
+)
 FAULT = Symptom(
     id="vllm-fault",
     patterns=(),
@@ -71,7 +89,7 @@ FAULT = Symptom(
         "Leave out flags one by one (draft, KV type, backends, parsers) to find the one that it does not go with.",
     ),
 )
-SYMPTOMS = (SPEC_ABSENT, COLD_START, CAPACITY_HYBRID, NIGHTLY, FAULT)
+SYMPTOMS = (SPEC_ABSENT, COLD_START, CAPACITY_HYBRID, NIGHTLY, OTHER_VERSION, FAULT)
 _PROGRAMMING = re.compile(
     r"(?:AttributeError|TypeError|NameError|UnboundLocalError|IndexError|KeyError|AssertionError|NotImplementedError"
     r"|ZeroDivisionError|StopIteration)\b"
@@ -90,6 +108,8 @@ def _where(seen: Evidence) -> str:
 
 def unknown(seen: Evidence) -> Iterator[Symptom]:
     """What holds of an exception that no row of the table knows."""
+    if seen.arguments.get("earlier_version"):
+        yield OTHER_VERSION
     if _NIGHTLY.search(seen.boot.facts.vllm_version or ""):
         yield NIGHTLY
     if seen.incident.place and _PROGRAMMING.match(seen.incident.text):
@@ -104,8 +124,8 @@ def derived(seen: Evidence) -> Iterator[Symptom]:
         yield COLD_START
     if seen.boot.facts.capacity_corrected:
         yield CAPACITY_HYBRID
-    drafts = seen.arguments.chosen("speculative_config")
-    if drafts and figures.get("generating_lines", 0) >= _ENOUGH_LINES and "drafted" not in figures:
+    silent = figures.get("generating_lines", 0) >= _ENOUGH_LINES and "drafted" not in figures
+    if seen.arguments.chosen("speculative_config") and (silent or "no_draft" in figures):
         yield SPEC_ABSENT
     if _NIGHTLY.search(seen.boot.facts.vllm_version or ""):
         yield NIGHTLY

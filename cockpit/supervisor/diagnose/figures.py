@@ -43,6 +43,8 @@ class Figures:
             self._throughput(text)
         elif "SpecDecoding metrics" in text:
             self.values["drafted"] = 1.0
+        elif "LLM engine (v" in text and "speculative_config=None" in text:
+            self.values["no_draft"] = 1.0
         if "refix cache hit rate: 0.0%" in text:
             self.values["no_prefix_hits"] = 1.0
 

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from cockpit.errors import CockpitError
 from cockpit.supervisor.boot import BootLog
+from cockpit.supervisor.boot_history import earlier_version
 from cockpit.supervisor.diagnose.types import Diagnosis, End
 from cockpit.supervisor.logfile import NO_LOG_FIX, NoLogError, open_log, read_lines
 from cockpit.supervisor.record import InstanceRecord
@@ -62,7 +63,14 @@ def end_of(record: InstanceRecord, dead: bool) -> End:
         dead=dead,
         exit_code=record.exit_code,
         asked_for=record.stop_requested_at is not None,
-        arguments={**values, "model": record.model, "port": record.port, "platform": record.platform},
+        arguments={
+            **values,
+            "model": record.model,
+            "port": record.port,
+            "platform": record.platform,
+            "engine_version": record.engine_version or None,
+            "earlier_version": earlier_version(record),
+        },
     )
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cockpit.cli.main import main
 
@@ -98,3 +99,61 @@ def test_untrusted_text_of_a_log_does_not_reach_the_terminal_raw(
     file.write_bytes(b"ValueError: \x1b]0;owned\x07\x1b[2Jodd [bold]x[/bold]\n")
     assert main(["diagnose", str(file)]) == 0
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_a_folder_gives_a_table_of_case_symptom_and_fix(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", str(LOGS)]) == 0
+    out, err = capsys.readouterr()
+    head, *lines = out.splitlines()
+    rows = {line.split()[0]: line.split()[1] for line in lines}
+    assert head.split() == ["CASE", "SYMPTOM", "FIX"]
+    assert rows == {
+        "cpu-0.32-badarch.log": "arch-unsupported",
+        "cpu-0.32-nodir.log": "model-not-found",
+        "cpu-0.32-nokv.log": "kv-max-len",
+        "cpu-0.32-offline.log": "hub-offline",
+        "cpu-0.32-port.log": "port-in-use",
+        "cpu-0.32-tiny-eager-sigint.log": "healthy",
+        "h200-0.26-ar4-int8-overlay.log": "healthy",
+        "h200-0.26-ct4-graph.log": "healthy",
+        "h200-0.26-nokv.log": "kv-max-len",
+        "h200-0.26-q38-ct6-mtp3-seed.log": "healthy",
+        "h200-0.26-tp2.log": "too-few-gpus",
+    }
+    assert "7 explained, 4 healthy" in err
+
+
+def test_the_cases_of_a_yaml_file_are_read_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(__file__).parents[1] / "supervisor" / "diagnose" / "fixtures" / "reports.yaml"
+    expected = {f"{file.name}:{case['id']}": case["symptom"] for case in yaml.safe_load(file.read_text())}
+    assert main(["diagnose", str(file), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert {case["case"]: case["symptom"] for case in said} == expected
+
+
+def test_a_folder_says_what_it_could_not_read_and_leaves_out_what_is_no_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "a.log.1").write_text("ValueError: No available memory for the cache blocks.\n")
+    (tmp_path / "b.txt").write_text("RuntimeError: something that nobody has seen before\n")
+    (tmp_path / "c.log").write_bytes(b"\x1f\x8b\x08\x00")
+    (tmp_path / "compose.yaml").write_text("services: {}\n")
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / ".hidden.log").write_text("x")
+    (tmp_path / "round").symlink_to(tmp_path)
+    assert main(["diagnose", str(tmp_path), "--json"]) == 0
+    out, err = capsys.readouterr()
+    cases = {case["case"]: case.get("symptom", case["problem"]) for case in json.loads(out)}
+    assert cases == {
+        "b.txt": None,
+        "below/a.log.1": "kv-no-memory",
+        "c.log": f"{tmp_path}/c.log is no text",
+        "compose.yaml": "a YAML file without cases: a list of mappings with a `log`",
+    }
+    assert "1 explained, 2 not read, 1 unknown" in err
+
+
+def test_a_folder_without_logs_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", str(tmp_path)]) == 2
+    assert "has no logs in it" in capsys.readouterr().err

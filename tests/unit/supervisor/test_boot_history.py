@@ -14,6 +14,7 @@ from cockpit.errors import CockpitError
 from cockpit.supervisor.boot_history import KEPT, Expectation, expected_of, remember, remembered, smaller_pool
 from cockpit.supervisor.boot_pace import pace_of
 from cockpit.supervisor.boot_state import STAGES, BootDraft, BootState
+from cockpit.supervisor.diagnose.files import diagnose_record, end_of
 from cockpit.supervisor.record import InstanceRecord
 
 
@@ -157,3 +158,35 @@ def test_a_pace_is_never_negative_and_never_more_than_all(usual: dict[str, float
     expected = msgspec.convert({"boots": 1, "seconds": sum(usual.values()), "stages": usual}, Expectation)
     pace = pace_of(running(weights_since=at), seconds, expected)
     assert pace is not None and pace.remaining_seconds >= 0 and 0 <= pace.fraction <= 1
+
+
+DEATH = 'Traceback (most recent call last):\n  File "/x/vllm/a.py", line 1, in f\n    g()\nValueError: never seen\n'
+
+
+@pytest.mark.parametrize(
+    ("version", "gpu_model", "said"),
+    [
+        ("0.33.1", "2x NVIDIA GeForce RTX 3090", "booted here with vLLM 0.33.0 and never with 0.33.1"),
+        ("0.33.0", "2x NVIDIA GeForce RTX 3090", None),
+        ("0.33.1", "1x NVIDIA H200", None),
+    ],
+)
+def test_an_unknown_death_after_a_change_of_versions_says_so(
+    home: Path, version: str, gpu_model: str, said: str | None
+) -> None:
+    remember(record(1.0), booted())
+    log = home / "x.log"
+    log.write_text(DEATH)
+    dead = record(500.0, engine_version=version, gpu_model=gpu_model, ready_at=None, ended_at=600.0, log=str(log))
+    diagnosis = diagnose_record(dead, end_of(dead, dead=True))
+    assert diagnosis.first_exception == "ValueError: never seen"
+    assert (diagnosis.symptom == "nightly-regression") == (said is not None)
+    assert (said or "") in (diagnosis.explanation or "")
+
+
+def test_a_known_death_is_not_blamed_on_a_change_of_versions(home: Path) -> None:
+    remember(record(1.0), booted())
+    log = home / "x.log"
+    log.write_text("OSError: [Errno 98] Address already in use\n")
+    dead = record(500.0, engine_version="0.34.0", ready_at=None, ended_at=600.0, log=str(log))
+    assert diagnose_record(dead, end_of(dead, dead=True)).symptom == "port-in-use"

@@ -329,6 +329,11 @@ def test_a_draft_that_was_asked_for_and_never_ran_is_said() -> None:
         * 4,
     ]
     assert of("\n".join(text)).symptom == "spec-silently-absent"
+    made_without = "(EngineCore pid=2) INFO 06-02 10:00:01 [core.py:1] Initializing a V1 LLM engine (v0.32.0) with "
+    without = of("\n".join([text[0], f"{made_without}config: model='a/b', speculative_config=None, x=1", *READY]))
+    assert without.symptom == "spec-silently-absent" and "speculative_config=None" in (without.explanation or "")
+    unasked = of("\n".join([f"{made_without}config: model='a/b', speculative_config=None, x=1", *READY]))
+    assert unasked.symptom is None and unasked.healthy
     drafted = [
         *text,
         "(APIServer pid=1) INFO 06-02 10:00:10 [metrics.py:1] SpecDecoding metrics: Mean acceptance "

@@ -26,7 +26,7 @@ BOOT = BootState(
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{n}-{row.id}" for n, row in enumerate(ROWS)])
 def test_a_row_says_something_whatever_the_log_left_out(row: Symptom) -> None:
-    arguments = Arguments({"speculative_tokens": 3})
+    arguments = Arguments({"speculative_tokens": 3, "earlier_version": "0.32.0", "engine_version": "0.33.0"})
     groups = (
         {"gib": "6.5", "tokens": "528", "percent": "2.0", "kind": "WNA16"}
         if row.notice
