@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Iterable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from cockpit import __version__
 from cockpit.errors import CockpitError
@@ -16,6 +16,15 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise CockpitError(message[:1].lower() + message[1:], fix=f"See `{self.prog} --help`.")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, but what a verb does not know leads to the verb's own help."""
+        found, rest = self.parse_known_args(args, namespace)
+        if rest:
+            verb = getattr(found, "verb", None)
+            help_of = self.prog if verb is None else f"{self.prog} {verb}"
+            raise CockpitError(f"unrecognized arguments: {' '.join(rest)}", fix=f"See `{help_of} --help`.")
+        return found
 
 
 def build_parser(verb_modules: Iterable[str]) -> argparse.ArgumentParser:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ DEFAULT_PORT = 8000
 _MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 _CLI_MODULES = ("vllm", "vllm.entrypoints.cli.main")
 _INTERPRETERS = ("python", "pypy", "vllm")
+_HELP = re.compile(r"-h|--help(?:=.*)?")
 _OPENING_WORDS = 8
 """Interpreter and its options come before what it runs."""
 _MARK = f"{MARK}=".encode()
@@ -58,9 +60,10 @@ def find_foreign(known: Collection[int] = ()) -> tuple[Foreign, ...]:
 def serve_words(argv: Sequence[str]) -> list[str] | None:
     """What follows ``vllm serve`` (or the API server's module) in a command line; None when it runs no server.
 
-    A shell, an editor or a search whose words merely name vLLM is none: an interpreter must come first.
+    A shell, an editor or a search whose words merely name vLLM is none: an interpreter must come first. Neither is
+    one that only prints its help.
     """
-    if not argv or not Path(argv[0]).name.startswith(_INTERPRETERS):
+    if not argv or not Path(argv[0]).name.startswith(_INTERPRETERS) or any(map(_HELP.fullmatch, argv)):
         return None
     for at, word in enumerate(argv[:_OPENING_WORDS]):
         following = list(argv[at + 1 :])

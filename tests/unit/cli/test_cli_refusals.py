@@ -18,7 +18,7 @@ Refused = Callable[..., str]
     ("words", "says"),
     [
         (["servee"], "invalid choice: 'servee'"),
-        (["slugs", "--jsn"], "unrecognized arguments: --jsn. See `cockpit --help`."),
+        (["slugs", "--jsn"], "unrecognized arguments: --jsn. See `cockpit slugs --help`."),
         (["check"], "the following arguments are required: SLUG. See `cockpit check --help`."),
         (["check", "vllm/dual", "--set"], "argument --set: expected one argument. See `cockpit check --help`."),
         (["serve", "vllm/dual", "--timeout", "soon"], "argument --timeout: invalid float value: 'soon'. See"),

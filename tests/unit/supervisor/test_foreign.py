@@ -19,6 +19,8 @@ from cockpit.supervisor.foreign import option, serve_words
         (["pypy3", "/x/vllm/entrypoints/openai/api_server.py", "--model", "m"], ["--model", "m"]),
         (["python", "/v/bin/vllm", "bench", "serve"], None),
         (["python", "/v/bin/vllm", "chat"], None),
+        (["python", "/v/bin/vllm", "serve", "--help=all"], None),
+        (["python", "/v/bin/vllm", "serve", "m", "-h"], None),
         (["python", "-c", "vllm serve", "vllm", "serve"], None),
         (["bash", "-c", "vllm serve m"], None),
         (["grep", "vllm", "serve"], None),
