@@ -19,7 +19,7 @@ from cockpit.rig.managed import Marker, home_of, managed_homes, read_marker, wri
 from cockpit.rig.types import Engine
 from cockpit.supervisor.install_checks import check_before
 from cockpit.supervisor.install_steps import Job, Recipe, Step, recipe_for
-from cockpit.supervisor.pip_runner import Runner
+from cockpit.supervisor.pip_runner import ProgramError, Runner, nearest_versions, offered_versions
 
 OnProgress = Callable[[str, str], None]
 """Receives the title of the step being done and a detail; the detail is empty when the step begins."""
@@ -57,9 +57,28 @@ def install(kind: str, on_progress: OnProgress = lambda title, detail: None) -> 
         try:
             _run_steps(job, kind, recipe, on_progress)
         except FailedError as error:
+            _refuse_no_version(error, recipe, home)
             resume = f"Run `cockpit engines install {kind}` again to resume."
             raise FailedError(error.title, error.detail, f"{error.fix} {resume}".strip()) from error
         return probe_engine(home / "bin" / "vllm", recipe.engine_id, "managed")
+
+
+def _refuse_no_version(error: FailedError, recipe: Recipe, home: Path) -> None:
+    """When pip knows other versions and not this one, nothing can be resumed: leave no folder, name the nearest.
+
+    Raises CockpitError then.
+    """
+    lines = error.lines if isinstance(error, ProgramError) else ()
+    versions = offered_versions(lines, recipe.package)
+    if not versions:
+        return
+    shutil.rmtree(home, ignore_errors=True)
+    near = nearest_versions(recipe.version, versions)
+    raise CockpitError(
+        f"there is no {recipe.package} {recipe.version} for this machine's Python",
+        f"the nearest: {', '.join(near)}" if near else "",
+        f"`cockpit engines install {near[-1]}` installs that." if near and recipe.package == "vllm" else "",
+    ) from error
 
 
 def remove(engine_id: str) -> None:

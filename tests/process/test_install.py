@@ -25,7 +25,7 @@ from cockpit.rig.managed import home_of, read_marker
 from cockpit.supervisor import install_checks, install_steps
 from cockpit.supervisor.install import LOG, install, remove
 from cockpit.supervisor.install_steps import CPU_STEPS, CUDA_STEPS, Job, recipe_for, torch_pin
-from cockpit.supervisor.pip_runner import Runner, error_of, progress_of
+from cockpit.supervisor.pip_runner import Runner, error_of, nearest_versions, offered_versions, progress_of
 
 HOME = "cpu-0.32.0"
 TITLES = [step.title for step in CPU_STEPS]
@@ -236,6 +236,43 @@ def test_a_kind_that_is_no_version_is_refused_before_anything_happens(wheels: Pa
         install(kind)
     assert error.value.exit_code == 2
     assert not paths.engines_home().exists()
+
+
+def test_a_version_that_there_is_not_is_told_with_the_nearest_and_leaves_nothing(wheels: Path) -> None:
+    for version in ("0.9.2", "0.32.0", "0.33.0", "0.34.0rc1", "0.33.1"):
+        wheel(wheels, "vllm", version, {"vllm/__init__.py": ""})
+    with pytest.raises(CockpitError, match=r"there is no vllm 9\.9 for this machine's Python") as error:
+        install("9.9")
+    assert (error.value.exit_code, error.value.detail) == (2, "the nearest: 0.32.0, 0.33.0, 0.33.1")
+    assert error.value.fix == "`cockpit engines install 0.33.1` installs that."
+    assert not home_of("cuda-9.9").exists() and find_engines() == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "near"),
+    [
+        ("9.9", ["0.32.1", "0.33.0", "0.33.0.post1"]),
+        ("0.0.1", ["0.9.2", "0.10.0", "0.32.1"]),
+        ("0.32.0", ["0.9.2", "0.10.0", "0.32.1"]),
+        ("0.9.3", ["0.9.2", "0.10.0", "0.32.1"]),
+    ],
+)
+def test_the_nearest_versions_count_as_numbers(wanted: str, near: list[str]) -> None:
+    versions = ["0.10.0", "0.9.2", "0.33.0", "0.32.1", "0.33.0.post1", "0.34.0rc1", "0.34.0.dev2"]
+    assert nearest_versions(wanted, versions) == near
+
+
+@pytest.mark.parametrize(
+    ("line", "versions"),
+    [
+        ("ERROR: Could not find a version that satisfies the requirement vllm==9 (from versions: 0.1, 0.2)", 2),
+        ("ERROR: Could not find a version that satisfies the requirement vllm==9 (from versions: none)", 0),
+        ("ERROR: Could not find a version that satisfies the requirement torch==9 (from versions: 0.1)", 0),
+        ("ERROR: No matching distribution found for vllm==9", 0),
+    ],
+)
+def test_only_pip_that_knows_other_versions_says_that_there_is_none(line: str, versions: int) -> None:
+    assert len(offered_versions(["x", line, "ERROR: No matching distribution found"], "vllm")) == versions
 
 
 @pytest.mark.parametrize("kind", ["0.33.0", "0.33.0rc1", "0.9.2.post1", "1.0.0.dev3"])
