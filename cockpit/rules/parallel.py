@@ -37,6 +37,20 @@ def unshared(checkpoint: Checkpoint, parallel: int) -> str | None:
     return None
 
 
+def _one_worker(parallel: int, wrong: str | None) -> Finding:
+    """The CPU build is started without the flag."""
+    useless = f"tensor parallel {parallel} has no effect on the CPU, where it runs as one worker"
+    impossible = f"{wrong} cannot be shared by {parallel} workers, and on the CPU it runs as one"
+    return Finding(
+        rule="one-worker" if wrong is None else "heads",
+        severity="warn" if wrong is None else "block",
+        subject="tensor_parallel",
+        message=useless if wrong is None else impossible,
+        fix="Set tensor_parallel to 1 in the slug.",
+        level="usage",
+    )
+
+
 def heads(ctx: Context) -> Iterator[Finding]:
     """Tensor parallel must divide every kind of heads; few KV heads are replicated."""
     checkpoint = ctx.checkpoint
@@ -44,7 +58,9 @@ def heads(ctx: Context) -> Iterator[Finding]:
     if checkpoint is None or parallel <= 1:
         return
     wrong = unshared(checkpoint, parallel)
-    if wrong is not None:
+    if ctx.slug.platform == "cpu":
+        yield _one_worker(parallel, wrong)
+    elif wrong is not None:
         fitting = [str(size) for size in (1, 2, 4, 8, 16) if unshared(checkpoint, size) is None]
         yield Finding(
             rule="heads",

@@ -132,6 +132,26 @@ KINDS = {
         "host-memory",
         "block",
     ),
+    "tp-on-the-cpu": Kind(
+        {
+            "of": checkpoint(attention_heads=30, kv_heads=10, beside=WHOLE),
+            "slug": {"platform": "cpu"},
+            "values": {"tensor_parallel": 4},
+            "engine": changed(ENGINE, platform="cpu"),
+        },
+        "heads",
+        "block",
+    ),
+    "tp-of-no-effect": Kind(
+        {
+            "of": checkpoint(attention_heads=32, kv_heads=8, beside=WHOLE),
+            "slug": {"platform": "cpu"},
+            "values": {"tensor_parallel": 4},
+            "engine": changed(ENGINE, platform="cpu"),
+        },
+        "one-worker",
+        "warn",
+    ),
     "cpu-pool-of-nothing": Kind(
         {
             "slug": {"platform": "cpu", "env": {"VLLM_CPU_KVCACHE_SPACE": "0"}},
