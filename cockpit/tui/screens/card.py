@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any, ClassVar
 
 from textual import events, on
@@ -108,6 +109,8 @@ class CardScreen(CockpitScreen):
 
     def _gather(self) -> None:
         facts = self.cockpit.session.facts(self.entry)
+        # While one waits anyway: the full collection that screens before have left would come between two keys.
+        gc.collect()
         self.call_later(self._have_facts, facts)
 
     def _have_facts(self, facts: Facts) -> None:
