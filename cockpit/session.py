@@ -327,7 +327,7 @@ class Session(Shelf, Fleet):
     @staticmethod
     def _address(chosen: Mapping[str, Any], facts: Facts) -> Address:
         """Look at a host or port that the user chose; those that the cockpit chose are known to be free."""
-        if "port" not in chosen and "host" not in chosen:
+        if ("port" not in chosen and "host" not in chosen) or facts.rig.described is not None:
             return Address()
         port = chosen.get("port") or facts.free_port
         try:

@@ -46,7 +46,9 @@ class ThisHost:
 
     @cached_property
     def free_port(self) -> int:
-        """The first that neither a server has nor an instance was promised."""
+        """The first that neither a server has nor an instance was promised; of another machine nothing is taken."""
+        if self.described:
+            return FIRST_PORT
         return first_free_port(self._listen_on, FIRST_PORT, taken=_promised(store.load_all()[0]))
 
     def flags(self, engine: Engine) -> EngineFlags | None:

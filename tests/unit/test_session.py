@@ -90,6 +90,19 @@ def test_findings_become_lines_with_a_glyph() -> None:
     assert describe(plan.findings[0]).startswith("✕ no vLLM engine for cpu was found. `cockpit engines")
 
 
+def test_ports_of_this_machine_say_nothing_about_a_described_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Session(Config(), environ={}, described_rig=load_rig("2x3090"))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        monkeypatch.setattr(this_host, "FIRST_PORT", port)
+        assert one.plan("vllm/dual", {}).port == port
+        assert not [
+            finding for finding in one.plan("vllm/dual", {"port": port}).findings if finding.rule == "port-taken"
+        ]
+
+
 def test_nothing_is_started_on_a_rig_that_is_only_described() -> None:
     one = Session(Config(), environ={}, described_rig=load_rig("2x3090"))
     with pytest.raises(CockpitError, match="only described") as caught:
