@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 _LEFT = (0x00, 0x40, 0x44, 0x46, 0x47)
 """Dots of a cell's left column filled from below to level 0 … 4; Unicode numbers them 7, 3, 2, 1."""
@@ -17,8 +18,8 @@ def chart(columns: Sequence[float | None], height: int, top: float) -> list[str]
     Unknown is blank, zero the lowest dot: what was measured is never drawn as nothing.
     """
     levels = [_level(value, height * LEVELS, top) for value in columns]
-    pairs = [(levels[index], levels[index + 1]) for index in range(0, len(levels) - 1, 2)]
-    return ["".join(_cell(left, right, row * LEVELS) for left, right in pairs) for row in reversed(range(height))]
+    cells = [_cells(left, right, height) for left, right in zip(levels[::2], levels[1::2], strict=False)]
+    return ["".join(line) for line in zip(*cells, strict=True)] if cells else [""] * height
 
 
 def _level(value: float | None, levels: int, top: float) -> int:
@@ -27,6 +28,12 @@ def _level(value: float | None, levels: int, top: float) -> int:
     if value >= top:
         return levels if top > 0 else 1
     return max(1, round(value / top * levels))
+
+
+@lru_cache(maxsize=1024)
+def _cells(left: int, right: int, height: int) -> tuple[str, ...]:
+    """The cells of two columns above each other, the uppermost first."""
+    return tuple(_cell(left, right, row * LEVELS) for row in reversed(range(height)))
 
 
 def _cell(left: int, right: int, below: int) -> str:

@@ -61,12 +61,19 @@ class Timeline:
         for at, values in points:
             index = int(at // width) - last + count - 1
             own[index] = _larger(own.get(index), values[which])
-        return [_at(own, index, reach) for index in range(count)]
+        return _held(own, count, reach)
 
 
-def _at(own: dict[int, float | None], index: int, reach: int) -> float | None:
-    """What was measured in a column, or in one of the ``reach`` before it."""
-    return next((own[near] for near in range(index, index - reach - 1, -1) if near in own), None)
+def _held(own: dict[int, float | None], count: int, reach: int) -> list[float | None]:
+    """What was measured in each column, or in the nearest of the ``reach`` before it."""
+    held: list[float | None] = []
+    newest, value = -reach - 1, None
+    for index in range(-reach, count):
+        if index in own:
+            newest, value = index, own[index]
+        if index >= 0:
+            held.append(value if index - newest <= reach else None)
+    return held
 
 
 def _known(value: float | None) -> float | None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from cockpit.tape import Replay
     from cockpit.tui.flag_asker import FlagAsker
 
+_SETTLED_SECONDS = 2.0
+"""After the first frame, when the modules of the threads are loaded too."""
 _SHEETS = ("base", "catalog", "card", "instance", "instances", "fleet", "dialogs")
 
 
@@ -116,14 +118,17 @@ class CockpitApp(FixApp):
 
     def _after_first_frame(self) -> None:
         """Threads and their imports would only have delayed it."""
-        # What is there by now stays for good: a collection need not look at it. What is garbage by now would too.
-        gc.collect()
-        gc.freeze()
-        gc.enable()
+        self.set_timer(_SETTLED_SECONDS, self._keep_what_is_there)
         self.gather_facts()
         self.look_at_servers()
         if self._demo_slug is not None:
             run_in_thread(self, self._start_demo, "demo", self.warn)
+
+    def _keep_what_is_there(self) -> None:
+        """What is loaded by now stays for good: a collection need not look at it; what is garbage goes before."""
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
     def _show_replay(self, replay: Replay) -> None:
         from cockpit.tui.screens.instance import InstanceScreen

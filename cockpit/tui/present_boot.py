@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable
 
 import msgspec
 
@@ -24,7 +23,6 @@ _LIBRARY = re.compile(r"^(?:\w+\.)*_\w+\.")
 _EXCEPTION_LINES = 4
 _SHOWN_SECONDS = 1.0
 """A stage that is to come is listed when it usually takes at least as long."""
-_OWN_LOOK = re.compile(r'"GET /(?:metrics|health) HTTP/1\.[01]" 200')
 STAGE_NAMES = {
     "environment": "environment",
     "config": "config",
@@ -138,11 +136,6 @@ def death_rows(seen: Death, width: int) -> list[Row]:
 def _wrapped(text: str, width: int, style: str, most: int) -> list[Row]:
     lines = textwrap.wrap(text, max(20, width - 4), max_lines=most, placeholder=" …")
     return [[("   ", ""), (line, style)] for line in lines]
-
-
-def log_panel_lines(lines: Iterable[str]) -> list[str]:
-    """Log lines for the panel: shortened, and without the access lines that the cockpit's own looks cause."""
-    return [short_log_line(line) for line in lines if not _OWN_LOOK.search(line)]
 
 
 def short_log_line(line: str) -> str:

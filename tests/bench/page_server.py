@@ -37,12 +37,17 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def flood(lines_a_minute: int) -> None:
-    """Log lines as vLLM's engine writes them, evenly over the time."""
+    """Log lines as vLLM writes them, evenly over the time: of answered requests, of throughput, and others."""
     count = max(1, lines_a_minute // 60 // _PIECES_A_SECOND)
-    line = f"(EngineCore pid={os.getpid()}) INFO 11-29 20:00:00 [loggers.py:1] Engine 000: one of many lines, number "
+    kinds = (
+        '(APIServer pid=1) INFO:     127.0.0.1:{0} - "POST /v1/completions HTTP/1.1" 200 OK\n',
+        "(APIServer pid=1) INFO 11-29 20:00:00 [loggers.py:1] Engine 000: Avg prompt throughput: {0}.0 tokens/s, "
+        "Avg generation throughput: 1.0 tokens/s, Running: 1 reqs, GPU KV cache usage: 0.1%\n",
+        "(EngineCore pid=2) INFO 11-29 20:00:00 [core.py:1] one of many lines, number {0}\n",
+    )
     number = 0
     while True:
-        sys.stdout.write("".join(f"{line}{number + one}\n" for one in range(count)))
+        sys.stdout.write("".join(kinds[at % len(kinds)].format(at) for at in range(number, number + count)))
         sys.stdout.flush()
         number += count
         time.sleep(1 / _PIECES_A_SECOND)

@@ -77,3 +77,31 @@ def test_values_come_from_variables_that_name_secrets_and_are_long_enough() -> N
     environ = {"VLLM_API_KEY": SECRET, "HF_TOKEN": "hf_x1234", "MODE": "longer than six", "MY_PASSWORD": "abc"}
     assert secret_values(environ) == {SECRET, "hf_x1234"}
     assert is_secret("MY_ApiKey") and not is_secret("TOKENIZERS_PARALLELISM")
+
+
+_WORDS = st.sampled_from(
+    (
+        *("api", "private", "access", "hf", "hub", "auth", "bearer", "refresh", "session", "key", "keys", "token"),
+        *(
+            "tokens",
+            "secret",
+            "password",
+            "Authorization",
+            "Basic",
+            "http://",
+            "u@h",
+            "HF_",
+            "sk-",
+            "abcdefghijklmnopqr",
+        ),
+        *("--", "-", "_", " ", "=", ": ", "'", '"', "[", "/s", "9", "K", "KV cache"),
+    )
+)
+
+
+@given(st.lists(_WORDS, max_size=12).map("".join))
+def test_the_quick_look_never_passes_over_what_the_patterns_know(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cockpit.redact._may_hold_a_secret", lambda _: True)
+        thorough = redact(text)
+    assert redact(text) == thorough

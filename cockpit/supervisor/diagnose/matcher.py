@@ -23,7 +23,9 @@ _PATTERNS = tuple(tuple(map(Pattern, symptom.patterns)) for symptom in SYMPTOMS)
 """In the order of the table."""
 _FATAL = tuple(index for index, symptom in enumerate(SYMPTOMS) if not symptom.notice)
 _NOTICES = tuple(index for index, symptom in enumerate(SYMPTOMS) if symptom.notice)
-_NOTICE_PATTERNS = tuple((pattern, SYMPTOMS[index].id) for index in _NOTICES for pattern in _PATTERNS[index])
+_NOTICE_PATTERNS = tuple(
+    (pattern.literal, pattern, SYMPTOMS[index].id) for index in _NOTICES for pattern in _PATTERNS[index]
+)
 _LINES = tuple(
     (pattern.literal, pattern)
     for pattern in map(
@@ -86,8 +88,8 @@ def is_remarkable(text: str) -> bool:
 
 def notice_of(text: str) -> str | None:
     """The notice that a line's text is, by symptom id."""
-    for pattern, name in _NOTICE_PATTERNS:
-        if pattern.literal in text and pattern.search(text):
+    for literal, pattern, name in _NOTICE_PATTERNS:
+        if literal in text and pattern.search(text):
             return name
     return None
 

@@ -22,8 +22,10 @@ from cockpit.telemetry.timeline import Timeline
 from cockpit.tui.catalog_rows import STATE_CELLS
 from cockpit.tui.commands import bindings
 from cockpit.tui.content import Row, fit, row_text
+from cockpit.tui.keymap import shown_key
+from cockpit.tui.log_lines import LogLines
 from cockpit.tui.present import is_stale, live_rows, note_rows, source_rows
-from cockpit.tui.present_boot import Death, boot_rows, death_rows, log_panel_lines, pace_row, silence_rows
+from cockpit.tui.present_boot import Death, boot_rows, death_rows, pace_row, silence_rows
 from cockpit.tui.present_charts import SPANS, chart_rows
 from cockpit.tui.present_forecast import against_rows
 from cockpit.tui.screens.base import CockpitScreen
@@ -72,6 +74,9 @@ class InstanceScreen(CockpitScreen):
         self._was_ready = False
         """At the last look; belongs to the thread, as `_last` belongs to the screen."""
         self._gone = False
+        self._log = LogLines(_MAX_LOG_LINES)
+        self._log_alone = False
+        """The log has the screen for itself."""
         self.step = ""
         """What a stop in progress does now."""
 
@@ -86,7 +91,8 @@ class InstanceScreen(CockpitScreen):
     def on_mount(self) -> None:
         """Begin to follow."""
         self._draw_title()
-        self.query_one("#log-title", Panel).show([[("── log ", "title"), ("─" * 300, "dim")]])
+        self._arrange()
+        self._draw_log_title()
         run_in_thread(self, self._follow, "follow", self.cockpit.warn, exclusive=True)
 
     def _follow(self) -> None:
@@ -131,7 +137,9 @@ class InstanceScreen(CockpitScreen):
         if seen.problem:
             self.cockpit.warn(seen.problem, "")
         if seen.lines:
-            self.query_one("#log", LogView).add_lines(log_panel_lines(seen.lines[-_MAX_LOG_LINES:]))
+            if new := self._log.add(seen.lines):
+                self.query_one("#log", LogView).add_lines(new)
+            self._draw_log_title()
         self.redraw()
 
     def on_gone(self) -> None:
@@ -148,6 +156,7 @@ class InstanceScreen(CockpitScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         """Other widths draw other gauges."""
+        self._draw_log_title()
         self.redraw()
 
     def redraw(self) -> None:
@@ -155,6 +164,7 @@ class InstanceScreen(CockpitScreen):
         self._draw_title()
         if self._last is not None:
             rows = [fit(row, max(10, self.size.width)) for row in self.panel_rows(self._last)]
+            self._arrange()
             panel = self.query_one("#panel", Panel)
             panel.show(rows)
             self.query_one("#charts", Panel).show(self._chart_rows())
@@ -237,18 +247,36 @@ class InstanceScreen(CockpitScreen):
         """Stop it; asks first."""
         self.cockpit.ask_stop(self.instance_name)
 
+    @property
+    def _shows_charts(self) -> bool:
+        return self._span is not None and self._last is not None and self._last.state in _SERVING
+
+    @property
+    def _charts_alone(self) -> bool:
+        """A small screen gives them all its room."""
+        return self._shows_charts and self.size.height < _ROWS_FOR_FIGURES_TOO
+
+    def _arrange(self) -> None:
+        """What has a place on the screen; a class of the screen would have every widget's styles looked up anew."""
+        charts, log = self._shows_charts and not self._log_alone, self._log_alone or not self._shows_charts
+        panel = self.query_one("#panel")
+        panel.display = not self._log_alone and not self._charts_alone
+        panel.set_class(self._shows_charts, "-whole")
+        for name, shown in (("charts", charts), ("log", log), ("log-title", log)):
+            self.query_one(f"#{name}").display = shown
+
+    def _draw_log_title(self) -> None:
+        key = shown_key("instance.access", "a", self.cockpit.shelf.config.keys)
+        self.query_one("#log-title", Panel).show([self._log.title(key, max(10, self.size.width))])
+
     def _chart_rows(self) -> list[Row]:
-        """The charts, or nothing; a small screen gives them all its room."""
-        shown = self._span is not None and self._last is not None and self._last.state in _SERVING
-        self.set_class(shown, "-charts")
-        alone = shown and self.size.height < _ROWS_FOR_FIGURES_TOO
-        self.set_class(alone, "-charts-only")
-        if self._span is None or self._last is None or not shown:
+        """The charts, or nothing."""
+        if self._span is None or self._last is None or not self._shows_charts:
             return []
         width = max(10, self.size.width)
         name = f"── {SPANS[self._span]} "
         title: Row = [(name, "title"), ("─" * (width - len(name)), "dim")]
-        notes = note_rows(self._last.frame) if alone else []
+        notes = note_rows(self._last.frame) if self._charts_alone else []
         return [fit(row, width) for row in (title, *chart_rows(self._timeline, self._span, width), *notes)]
 
     def action_charts(self) -> None:
@@ -259,7 +287,13 @@ class InstanceScreen(CockpitScreen):
 
     def action_toggle_log(self) -> None:
         """The log alone, or with the figures."""
-        self.toggle_class("-log-only")
+        self._log_alone = not self._log_alone
+        self._arrange()
+
+    def action_access(self) -> None:
+        """Lines of answered requests too, or no more."""
+        self.query_one("#log", LogView).show_lines(self._log.toggle())
+        self._draw_log_title()
 
     def action_copy(self) -> None:
         """What is shown as text, with the sources of the figures."""

@@ -2,50 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 
+from rich.cells import cell_len
+from rich.segment import Segment
 from textual import events
-from textual.widgets import Log
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.widget import Widget
 
 
-class LogView(Log):
-    """Textual's Log loses the end when its own height changes; this one remembers that it follows."""
+class LogView(ScrollView, can_focus=True):
+    """The last ``max_lines`` lines of clean text; only those in sight are drawn.
 
-    DEFAULT_CSS = "LogView { scrollbar-size-horizontal: 0; scrollbar-size-vertical: 1; }"
+    Textual's own Log measures every line in a thread of its own, and lays the screen out anew with each.
+    """
+
+    DEFAULT_CSS = """
+    LogView {
+        background: $surface;
+        color: $foreground;
+        overflow: scroll;
+        scrollbar-size-horizontal: 0;
+        scrollbar-size-vertical: 1;
+        &:focus { background-tint: $foreground 5%; }
+    }
+    """
 
     def __init__(self, *, max_lines: int, id: str) -> None:
-        super().__init__(id=id, max_lines=max_lines, highlight=False)
+        super().__init__(id=id)
+        self._lines: deque[str] = deque(maxlen=max_lines)
         self.following = True
 
+    @property
+    def allow_select(self) -> bool:
+        """Text can be marked with the mouse and copied."""
+        return True
+
     def add_lines(self, lines: Sequence[str]) -> None:
-        """Append, and show the end if it was being followed."""
-        self.write_lines(lines, scroll_end=self.following)
+        """Append, and show the end if it was being followed, else what was in sight."""
+        most = self._lines.maxlen or 0
+        new = lines[-most:]
+        gone = max(0, len(self._lines) + len(new) - most)
+        self._lines.extend(new)
+        self._resize_to(max(self.virtual_size.width, _widest(new)))
+        if self.following:
+            self.scroll_end(animate=False, immediate=True, x_axis=False)
+        elif gone:
+            self.scroll_to(y=max(0, self.scroll_offset.y - gone), animate=False, immediate=True)
+        self.refresh()
+
+    def show_lines(self, lines: Sequence[str]) -> None:
+        """These instead of all there are, from their end."""
+        self._lines.clear()
+        self.following = True
+        self.set_reactive(Widget.virtual_size, Size(0, 0))
+        self.add_lines(lines)
+
+    def _resize_to(self, width: int) -> None:
+        """Tell the scrollbar alone: where the log lies does not depend on its lines, and a layout costs 5 ms."""
+        size = Size(width, len(self._lines))
+        if size != self.virtual_size:
+            self.set_reactive(Widget.virtual_size, size)
+            self._scroll_update(size)
+
+    # Drawing
+
+    def render_line(self, y: int) -> Strip:
+        """The line that is scrolled to this place."""
+        left, top = self.scroll_offset
+        row, width = top + y, self.size.width
+        if row >= len(self._lines):
+            return Strip.blank(width, self.rich_style)
+        text = self._lines[row]
+        strip = Strip(self._segments(row, text), cell_len(text)).crop_extend(left, left + width, self.rich_style)
+        return strip.apply_offsets(left, row)
+
+    def _segments(self, row: int, text: str) -> list[Segment]:
+        """The text, with what is marked of it."""
+        span = None if self.text_selection is None else self.text_selection.get_span(row)
+        if span is None:
+            return [Segment(text, self.rich_style)]
+        start, end = span[0], len(text) if span[1] == -1 else span[1]
+        marked = self.rich_style + self.screen.get_component_rich_style("screen--selection")
+        parts = ((text[:start], self.rich_style), (text[start:end], marked), (text[end:], self.rich_style))
+        return [Segment(part, style) for part, style in parts if part]
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """What is marked, as text."""
+        return selection.extract("\n".join(self._lines)), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw what is marked now."""
+        self.refresh()
+
+    # Following
 
     def on_resize(self) -> None:
         """Keep the end in view."""
         if self.following:
-            self.scroll_end(animate=False)
+            self.scroll_end(animate=False, immediate=True, x_axis=False)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Back at the end, by whatever way."""
+        super().watch_scroll_y(old_value, new_value)
+        if new_value >= self.max_scroll_y:
+            self.following = True
 
     def _looked_up(self) -> None:
-        self.following = False
-
-    def _looked_down(self) -> None:
-        self.call_after_refresh(self._follow_if_at_end)
-
-    def _follow_if_at_end(self) -> None:
-        self.following = self.scroll_offset.y >= self.max_scroll_y
+        self.following = self.max_scroll_y <= 0
 
     def on_mouse_scroll_up(self, _event: events.MouseScrollUp) -> None:
         """Reading back."""
         self._looked_up()
 
-    def on_mouse_scroll_down(self, _event: events.MouseScrollDown) -> None:
-        """Perhaps back at the end."""
-        self._looked_down()
-
     def on_key(self, event: events.Key) -> None:
         """The same by keys."""
         if event.key in ("up", "pageup", "home", "ctrl+home"):
             self._looked_up()
-        elif event.key in ("down", "pagedown", "end", "ctrl+end"):
-            self._looked_down()
+
+
+def _widest(lines: Iterable[str]) -> int:
+    return max((len(line) if line.isascii() else cell_len(line) for line in lines), default=0)

@@ -1,0 +1,111 @@
+"""The log panel: answered requests are counted, not shown, until they are asked for; its reader may look back."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.app import App, ComposeResult
+from textual.geometry import Offset
+from textual.selection import Selection
+
+from cockpit.tui.content import row_text
+from cockpit.tui.log_lines import LogLines
+from cockpit.tui.screens.instance import Seen
+from cockpit.tui.widgets.log_view import LogView
+
+from .helpers import DESIGN, SMALLEST, opened, settled, shown, until, until_shown
+from .still_life import StillSession
+from .test_snapshots import open_instance, rig_of, serving_dual
+
+ACCESS = '(APIServer pid=12) INFO:     127.0.0.1:{} - "POST /v1/completions HTTP/1.1" 200 OK'
+FAILED = '(APIServer pid=12) INFO:     127.0.0.1:5 - "POST /v1/completions HTTP/1.1" 404 Not Found'
+USEFUL = "(EngineCore pid=13) INFO 11-29 20:00:00 [core.py:1] useful number {}"
+
+
+@pytest.mark.parametrize("size", [SMALLEST, DESIGN])
+async def test_access_lines_are_hidden_counted_and_shown_on_a_key(size: tuple[int, int]) -> None:
+    lines = [USEFUL.format(1), *map(ACCESS.format, range(5000)), FAILED, USEFUL.format(2)]
+    seen = msgspec.structs.replace(serving_dual(), lines=tuple(lines))
+    async with opened(StillSession(rig_of(2), [seen]), size) as pilot:
+        await open_instance(pilot, seen)
+        await until_shown(pilot, "useful number 2", "404 Not", "5,000 access lines hidden, a shows them")
+        await pilot.press("L")
+        await until_shown(pilot, "useful number 1")
+        assert "200 OK" not in shown(pilot)
+        await pilot.press("a")
+        await until_shown(pilot, "127.0.0.1:4999", "5,000 access lines shown, a hides them", "useful number 2")
+        pilot.app.screen.post_message(Seen(msgspec.structs.replace(seen, lines=(ACCESS.format(77),))))
+        await until_shown(pilot, "127.0.0.1:77 ", "5,001 access lines shown")
+        await pilot.press("a")
+        await until(pilot, lambda: "200 OK" not in shown(pilot))
+        assert "useful number 1" in await settled(pilot)
+
+
+@given(st.lists(st.lists(st.booleans(), max_size=30), max_size=8), st.integers(1, 12))
+def test_what_is_shown_is_the_end_of_what_came(batches, most):
+    log = LogLines(most)
+    useful, every, number = [], [], 0
+    shown_so_far: list[str] = []
+    for batch in batches:
+        lines = []
+        for is_useful in batch:
+            number += 1
+            lines.append(f"line {number}" if is_useful else ACCESS.format(number).removeprefix("(APIServer pid=12) "))
+        useful += [line for line in lines if line.startswith("line")]
+        every += lines
+        shown_so_far += log.add(lines)
+    assert shown_so_far[-most:] == useful[-most:]
+    assert log.access_count == len(every) - len(useful)
+    assert log.toggle() == every[-most:]
+    assert log.toggle() == useful[-most:]
+
+
+@pytest.mark.parametrize("width", [10, 40, 80, 200])
+def test_the_title_fills_the_width(width):
+    log = LogLines(10)
+    log.add([ACCESS.format(1)])
+    assert len(row_text(log.title("a", width))) == width
+    if width >= 80:
+        assert "1 access line hidden, a shows them" in row_text(log.title("a", width))
+
+
+class _Log(App[None]):
+    def compose(self) -> ComposeResult:
+        yield LogView(id="log", max_lines=100)
+
+
+async def test_the_end_is_followed_until_its_reader_looks_up_and_again_at_the_end():
+    async with _Log().run_test(size=(40, 10)) as pilot:
+        log = pilot.app.query_one(LogView)
+        log.focus()
+        await until(pilot, lambda: log.has_focus and log.size.height)
+        await pilot.pause()
+        log.add_lines([f"line {number}" for number in range(60)])
+        await until(pilot, lambda: "line 59" in shown(pilot))
+        await pilot.press("pageup")
+        await until(pilot, lambda: "line 59" not in shown(pilot))
+        before = await settled(pilot)
+        log.add_lines([f"line {number}" for number in range(60, 120)])
+        assert (await settled(pilot)).split("\n")[0].split()[:2] == before.split("\n")[0].split()[:2]
+        await pilot.press("end")
+        await until(pilot, lambda: log.following and "line 119" in shown(pilot))
+        log.add_lines(["line 120"])
+        await until(pilot, lambda: "line 120" in shown(pilot))
+        log.show_lines(["only this"])
+        await until(pilot, lambda: "only this" in shown(pilot) and "line" not in shown(pilot))
+
+
+async def test_a_long_line_is_reached_sideways_and_what_is_marked_is_copied():
+    async with _Log().run_test(size=(40, 10)) as pilot:
+        log = pilot.app.query_one(LogView)
+        log.focus()
+        await until(pilot, lambda: log.has_focus and log.size.height)
+        await pilot.pause()
+        log.add_lines(["漢" * 30 + "end of it", "second"])
+        await until(pilot, lambda: "second" in shown(pilot))
+        assert "end of it" not in shown(pilot)
+        log.scroll_to(x=40, animate=False)
+        await until(pilot, lambda: "end of it" in shown(pilot))
+        assert log.get_selection(Selection(Offset(30, 0), Offset(3, 1))) == ("end of it\nsec", "\n")
