@@ -97,7 +97,7 @@ def forecast_lines(compared: Against | None) -> list[str]:
         off = capacity.actual - capacity.forecast
         line += f", {units.tokens(capacity.actual)} came of it ({off:+,})"
     if size.forecast is not None:
-        line += f"; {units.gib(size.forecast, 2)} GiB of KV cache a GPU, {units.gib(size.actual, 2)} came of it"
+        line += f"; {units.gib(size.forecast, 2)} GiB of KV cache a rank, {units.gib(size.actual, 2)} came of it"
     return [line]
 
 
