@@ -12,7 +12,10 @@ from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
 from cockpit.rules.overlays import (
     AUTOROUND_INT8,
+    CPU_AMX,
     QUANTIZED_EMBEDDING,
+    amx_findings,
+    needs_amx_overlay,
     needs_embedding_overlay,
     needs_int8_overlay,
     overlay_state,
@@ -43,6 +46,7 @@ OVERLAYS = {
         plugin="cockpit_quantized_embedding",
         env={"COCKPIT_QUANTIZED_EMBEDDING": "1"},
     ),
+    CPU_AMX: Overlay(id=CPU_AMX, folder="cpu_amx", plugin="cockpit_cpu_amx", env={"COCKPIT_CPU_AMX": "1"}),
 }
 
 
@@ -53,6 +57,8 @@ def needed(ctx: Context, int8: bool) -> tuple[str, ...]:
         found.append(AUTOROUND_INT8)
     if needs_embedding_overlay(ctx):
         found.append(QUANTIZED_EMBEDDING)
+    if needs_amx_overlay(ctx):
+        found.append(CPU_AMX)
     return tuple(found)
 
 
@@ -77,8 +83,8 @@ def apply_overlays(draft: Draft, ctx: Context, ids: tuple[str, ...], caller: dic
 
 
 def overlay_findings(ctx: Context, ids: tuple[str, ...]) -> tuple[Finding, ...]:
-    """What stands against bringing the overlays along, whichever they are."""
-    return tuple(path_findings(ctx, ids, str(FOLDER)))
+    """What stands against bringing the overlays along, whichever they are, and why there is one unasked."""
+    return (*path_findings(ctx, ids, str(FOLDER)), *amx_findings(ctx))
 
 
 def _joined(ours: list[str], theirs: str | None, separator: str) -> str:

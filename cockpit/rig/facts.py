@@ -48,7 +48,18 @@ def read_facts(environ: Mapping[str, str]) -> HostFacts:
         cuda_toolkit=cuda_toolkit(environ),
         cache_rooms={str(place): free for place in kernel_caches(environ) if (free := free_bytes(place)) is not None},
         cached_repos=cached_repos(cache),
+        amx=has_amx(),
     )
+
+
+def has_amx(processors: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether Linux names AMX tiles among the processor's flags; they are those of the first one."""
+    try:
+        with processors.open(encoding="utf-8", errors="replace") as lines:
+            flags = next((line for line in lines if line.startswith("flags")), "")
+    except OSError:
+        return False
+    return "amx_tile" in flags.split()
 
 
 def find_compiler(environ: Mapping[str, str]) -> str | None:

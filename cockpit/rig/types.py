@@ -61,6 +61,8 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The toolkit whose nvcc would compile kernels; None when there is none, or it does not say."""
     cache_rooms: dict[str, int] = {}
     """Free bytes for each folder that compiled kernels are kept in."""
+    amx: bool = False
+    """Whether the processor has AMX tiles, whose use Linux gives a process only when it asks."""
     cached_repos: frozenset[str] = frozenset()
     """Repositories with at least one snapshot in the cache, as ``owner/name``."""
 

@@ -11,6 +11,7 @@ from cockpit.rules.finding import Finding, Level, Severity
 
 AUTOROUND_INT8 = "autoround-int8"
 QUANTIZED_EMBEDDING = "quantized-embedding"
+CPU_AMX = "cpu-amx"
 
 
 def overlay_state(ctx: Context, overlay: str) -> OverlayState | None:
@@ -30,6 +31,23 @@ def needs_embedding_overlay(ctx: Context) -> bool:
     """Whether a packed embedding meets a vLLM that, as far as is known, does not read it."""
     stock = ctx.engine is None or not ctx.engine.quantized_embedding
     return ctx.slug.platform == "cuda" and packed_embedding_bits(ctx) is not None and stock
+
+
+def needs_amx_overlay(ctx: Context) -> bool:
+    """Whether vLLM's CPU build would use AMX tiles of this host, which nothing in it asks the kernel for."""
+    return ctx.slug.platform == "cpu" and ctx.host is not None and ctx.host.amx and ctx.rig.described is None
+
+
+def amx_findings(ctx: Context) -> Iterator[Finding]:
+    """Why the command holds an overlay that nobody switched on."""
+    if needs_amx_overlay(ctx):
+        yield Finding(
+            rule="cpu-amx",
+            severity="note",
+            subject="engine",
+            message="this processor has AMX, which vLLM's CPU build uses without asking Linux for it and dies of at "
+            f"its first request: the command loads the overlay {CPU_AMX}, which asks",
+        )
 
 
 def needs_int8_overlay(ctx: Context) -> bool:

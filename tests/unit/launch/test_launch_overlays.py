@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import json
 import os
+import platform
 import sys
 from collections.abc import Iterator
 from importlib import metadata
@@ -21,7 +22,8 @@ from recipes import ENGINE, RTX, W4, entry, facts, plan
 
 from cockpit.catalog.slug import Weights
 from cockpit.launch.overlay import FOLDER, OVERLAYS
-from cockpit.rig.types import OverlayState
+from cockpit.rig.facts import has_amx
+from cockpit.rig.types import HostFacts, OverlayState
 from cockpit.rules.int8 import SWITCH
 from cockpit.rules.plan_rules import refusals
 
@@ -184,6 +186,26 @@ def test_a_colon_in_the_cockpits_path_is_nothing_to_a_plan_without_overlays(monk
     assert refusals(plan("int8=off", with_facts=facts(engine=engine("available"))).findings) == ()
 
 
+@pytest.mark.parametrize(("amx", "build"), [(True, "cpu"), (False, "cpu"), (True, "cuda")])
+def test_leave_for_amx_is_asked_on_processors_that_have_it_by_the_cpu_build_only(amx: bool, build: str) -> None:
+    known = facts(host=HostFacts(amx=amx), engine=None)
+    found = plan(of=entry(Weights(format="bf16", repo="o/m"), platform=build), with_facts=known)
+    wanted = amx and build == "cpu"
+    assert found.overlays == (("cpu-amx",) if wanted else ())
+    assert found.env.get("COCKPIT_CPU_AMX") == ("1" if wanted else None)
+    assert ("PYTHONPATH" in found.env) is wanted
+    assert any(one.rule == "cpu-amx" and one.severity == "note" for one in found.findings) is wanted
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the system call is one of x86")
+def test_the_kernel_is_asked_for_amx_and_its_answer_told() -> None:
+    asked = [module(str(FOLDER / "cpu_amx"), "cockpit_cpu_amx").asked() for _ in range(2)]
+    if has_amx():
+        assert asked[1] == "needless: this process may use AMX tiles already"
+    else:
+        assert all(one.startswith("the kernel refuses AMX tiles: ") for one in asked)
+
+
 @pytest.mark.parametrize("name", OVERLAYS)
 def test_a_folder_holds_what_vllm_looks_for(name: str) -> None:
     overlay = OVERLAYS[name]
@@ -192,6 +214,9 @@ def test_a_folder_holds_what_vllm_looks_for(name: str) -> None:
     (point,) = found.entry_points.select(group="vllm.general_plugins")
     assert (point.name, point.value) == (overlay.plugin, f"{overlay.plugin}:register")
     assert (folder / f"{overlay.plugin}.py").is_file()
+    if not (folder / "anchors.json").exists():
+        assert name == "cpu-amx", "only what patches nothing needs no anchors"
+        return
     known = json.loads((folder / "anchors.json").read_text())
     assert known["id"] == name
     assert list(known["versions"]) == ["0.26.0", "0.28.0", "0.30.0", "0.32.0", "0.33.0"]

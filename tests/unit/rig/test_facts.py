@@ -12,6 +12,7 @@ from cockpit.rig.facts import (
     file_system,
     find_compiler,
     free_bytes,
+    has_amx,
     inherited_variables,
     read_facts,
 )
@@ -63,6 +64,20 @@ def test_room_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> Non
     later = free_bytes(tmp_path / "missing" / "deeper")
     assert later is not None and abs(later - free) < 1 << 30
     assert free_bytes(Path("/a\0b")) is not None  # the root's
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("processor : 0\nflags\t\t: fpu amx_bf16 amx_tile amx_int8\n", True),
+        ("flags\t\t: fpu avx512f amx_tiles\n", False),
+        ("processor : 0\nFeatures : fp asimd\n", False),
+    ],
+)
+def test_amx_is_what_linux_names_among_the_processors_flags(tmp_path: Path, text: str, expected: bool) -> None:
+    (tmp_path / "cpuinfo").write_text(text, encoding="utf-8")
+    assert has_amx(tmp_path / "cpuinfo") is expected
+    assert not has_amx(tmp_path / "missing")
 
 
 def test_the_facts_of_an_environment_are_gathered_at_once(tmp_path: Path) -> None:
