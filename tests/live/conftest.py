@@ -41,14 +41,19 @@ class Answer(msgspec.Struct, frozen=True):
 
 def cockpit(*words: str, timeout: float = 240.0) -> Answer:
     """Run a verb as a user would, without a terminal, and wait for its end."""
-    done = subprocess.run(
-        [sys.executable, "-m", "cockpit", *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "cockpit", *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        said = (error.stderr or b"")[-3000:]
+        text = said.decode(errors="replace") if isinstance(said, bytes) else said
+        raise AssertionError(f"cockpit {' '.join(words)} took more than {timeout:.0f} s; it said:\n{text}") from error
     return Answer(done.returncode, done.stdout, done.stderr)
 
 

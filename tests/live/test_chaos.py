@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,21 @@ import pytest
 from faults import cycles
 
 from cockpit import paths
+from cockpit.supervisor import store
+from cockpit.supervisor.stop import stop
 
 from .conftest import SLUG, Family, cockpit, own_rows, serving
 
 pytestmark = pytest.mark.live
 NAME = "cpu-tiny-qwen3"
+
+
+@pytest.fixture(autouse=True)
+def alone(home: Path) -> Iterator[None]:
+    """What a failed test leaves running is no fault of the next one."""
+    yield
+    for record in store.load_all()[0]:
+        stop(record)
 
 
 def served() -> tuple[dict[str, Any], Family]:
