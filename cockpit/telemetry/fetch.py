@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import time
 from base64 import b64encode
 from collections.abc import Callable
@@ -13,6 +14,13 @@ import msgspec
 
 from cockpit.errors import CockpitError
 from cockpit.http_get import BrokenAnswerError, Connection, Head, NoConnectionError, NoTlsError, SlowAnswerError
+from cockpit.telemetry.answers import (
+    CHECK_ADDRESS,
+    FetchProblem,
+    UnusableAnswerError,
+    refuse_other_kinds,
+    refuse_status,
+)
 from cockpit.telemetry.scrape import Scrape
 from cockpit.telemetry.vllm import parse_scrape
 
@@ -22,15 +30,9 @@ STEP_TIMEOUT_SECONDS = 1.0
 """Longest wait for a connection and for each piece of the answer."""
 WHOLE_TIMEOUT_SECONDS = 2.0
 """Longest wait for the whole head and for the whole body, so that one that drips cannot hold a tick."""
-
-
-class FetchProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why /metrics gave no figures."""
-
-    at: float
-    reason: str
-    """A clause of the cockpit's own words, e.g. ``the connection was refused``; nothing the server sent is in it."""
-    asks_for_key: bool = False
+_CHECK_SCHEME = "Check the port, and whether it wants https://."
+_TRUST = "Name its authority's file in SSL_CERT_FILE, or give the host name that the certificate is for."
+_FAILURES = (OSError, ValueError, BrokenAnswerError, NoConnectionError, NoTlsError, SlowAnswerError)
 
 
 def metrics_url(url: str) -> str:
@@ -63,6 +65,7 @@ class MetricsClient:
                 "it holds characters that no header may hold",
                 "Check it for line ends.",
             )
+        self._has_key = api_key is not None
         self._parts = urlsplit(url)
         self._headers = {"Accept": "text/plain; version=0.0.4", "Accept-Encoding": "identity"}
         if self._parts.username is not None:
@@ -84,10 +87,12 @@ class MetricsClient:
         self._connection = None
 
     def body(self) -> bytes:
-        """One GET. Raises _UnusableAnswerError, what http_get raises, and OSError; then the connection is closed."""
+        """One GET. Raises UnusableAnswerError, what http_get raises, and OSError; then the connection is closed."""
         try:
-            connection, head = self._answer()
+            connection, head = self._answer(self._parts.path)
+            refuse_status(head, self._parts, self._has_key)
             body = _body(connection, head)
+            refuse_other_kinds(head.headers.get("content-type", ""), body)
         except BaseException:
             self.close()
             raise
@@ -95,23 +100,32 @@ class MetricsClient:
             self.close()
         return body
 
-    def _answer(self) -> tuple[Connection, Head]:
+    def page(self, path: str) -> bytes | None:
+        """Body of another path below the same base; None when it cannot be had."""
+        try:
+            connection, head = self._answer(self._parts.path.removesuffix("/metrics") + path)
+            return _body(connection, head) if head.status == 200 else None
+        except (UnusableAnswerError, *_FAILURES):
+            return None
+        finally:
+            self.close()
+
+    def _answer(self, path: str) -> tuple[Connection, Head]:
         """The beginning of the answer; a kept connection that its server has closed meanwhile is opened again."""
         if self._connection is not None:
             with contextlib.suppress(ConnectionError):
-                head = self._ask(self._connection)
+                head = self._ask(self._connection, path)
                 if head is not None:
                     return self._connection, head
             self.close()
         self._connection = Connection(self._parts, STEP_TIMEOUT_SECONDS)
-        head = self._ask(self._connection)
+        head = self._ask(self._connection, path)
         if head is None:
             raise BrokenAnswerError("the connection was closed without an answer")
         return self._connection, head
 
-    def _ask(self, connection: Connection) -> Head | None:
-        path = quote(self._parts.path, safe="/%:@!$&'()*+,;=~")
-        return connection.get(path, self._headers, WHOLE_TIMEOUT_SECONDS)
+    def _ask(self, connection: Connection, path: str) -> Head | None:
+        return connection.get(quote(path, safe="/%:@!$&'()*+,;=~"), self._headers, WHOLE_TIMEOUT_SECONDS)
 
 
 def open_client(url: str, api_key: str | None = None) -> MetricsClient:
@@ -130,54 +144,52 @@ def fetch(client: MetricsClient, now: float, clock: Callable[[], float] = time.m
     try:
         body = client.body()
         arrived = clock()
-    except _UnusableAnswerError as error:
-        return FetchProblem(at=now, reason=error.reason, asks_for_key=error.asks_for_key)
-    except (OSError, ValueError, BrokenAnswerError, NoConnectionError, NoTlsError, SlowAnswerError) as error:
-        return FetchProblem(at=now, reason=_reason(error))
+    except UnusableAnswerError as error:
+        return msgspec.structs.replace(error.problem, at=now)
+    except _FAILURES as error:
+        reason, fix = _why(error)
+        return FetchProblem(at=now, reason=reason, fix=fix)
     return parse_scrape(body.decode("utf-8", errors="replace"), at=now, clock=arrived)
 
 
-def _reason(error: Exception) -> str:
-    """What went wrong, as a clause."""
+def _why(error: Exception) -> tuple[str, str]:
+    """What went wrong, as a clause, and what to do."""
     match error:
-        case NoTlsError():
-            return "its certificate is not valid here, or it does not speak TLS"
-        case NoConnectionError():
-            return "the connection was refused or the host is not reachable"
+        case NoTlsError() | NoConnectionError():
+            return _why_not_connected(error)
         case SlowAnswerError():
-            return f"the answer took more than {WHOLE_TIMEOUT_SECONDS:g} s"
+            return f"the answer took more than {WHOLE_TIMEOUT_SECONDS:g} s", CHECK_ADDRESS
         case TimeoutError():
-            return f"no answer within {STEP_TIMEOUT_SECONDS:g} s"
+            return f"no answer within {STEP_TIMEOUT_SECONDS:g} s", CHECK_ADDRESS
         case ValueError():
-            return "the URL cannot be used"
-    return "the answer broke off or was not HTTP"
+            return "the URL cannot be used", CHECK_ADDRESS
+    return "the answer broke off or was not HTTP", _CHECK_SCHEME
 
 
-class _UnusableAnswerError(Exception):
-    """An answer that came and gives no figures."""
-
-    def __init__(self, reason: str, asks_for_key: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.asks_for_key = asks_for_key
+def _why_not_connected(error: NoTlsError | NoConnectionError) -> tuple[str, str]:
+    """The same before anything was asked."""
+    cause = error.__cause__
+    if isinstance(error, NoTlsError):
+        detail = getattr(cause, "verify_message", "")
+        if detail:
+            return f"its certificate is not valid here ({detail.rstrip('.')})", _TRUST
+        return "it does not speak TLS there", "Try http:// instead of https://."
+    if isinstance(cause, socket.gaierror):
+        return "no address is known for the host's name", CHECK_ADDRESS
+    if isinstance(cause, ConnectionRefusedError):
+        return "the connection was refused, as nothing listens there", CHECK_ADDRESS
+    return "the host is not reachable", CHECK_ADDRESS
 
 
 def _body(connection: Connection, head: Head) -> bytes:
-    """The whole body, bounded in bytes and in time; raises _UnusableAnswerError."""
-    if head.status in {401, 403}:
-        raise _UnusableAnswerError(f"the server asks for another key (HTTP {head.status})", asks_for_key=True)
-    if head.status != 200:
-        raise _UnusableAnswerError(f"the server answered HTTP {head.status}")
+    """The whole body, bounded in bytes and in time; raises UnusableAnswerError."""
     if head.headers.get("content-encoding", "identity") != "identity":
         # Plain text was asked for; unpacking what comes instead could pass any bound.
-        raise _UnusableAnswerError("the answer is compressed, which was not asked for")
+        raise UnusableAnswerError("the answer is compressed, which was not asked for")
     deadline = time.monotonic() + WHOLE_TIMEOUT_SECONDS
     body = bytearray()
     while piece := connection.piece(deadline):
         body += piece
         if len(body) > MAX_BODY_BYTES:
-            raise _UnusableAnswerError(f"the answer passed {MAX_BODY_BYTES // 1024**2} MiB")
-    if body and not body.endswith(b"\n"):
-        # The format ends each line; a cut figure would read as a counter that went backwards.
-        raise _UnusableAnswerError("the answer was cut short")
+            raise UnusableAnswerError(f"the answer passed {MAX_BODY_BYTES // 1024**2} MiB")
     return bytes(body)

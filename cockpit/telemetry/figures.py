@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from cockpit.telemetry import pool, rates
 from cockpit.telemetry.frame import Latencies, Requests, SleepState
-from cockpit.telemetry.notes import NO_FIGURES, Figures, Subject, notes_of
+from cockpit.telemetry.notes import Figures, Subject, no_figures, notes_of
 from cockpit.telemetry.pool import LogPool
 from cockpit.telemetry.rates import Change, Window
 from cockpit.telemetry.scrape import Scrape
@@ -22,7 +22,7 @@ def figures(window: Window, seconds: float, log: LogPool | None = None, *, expec
     if newest is None:
         return Figures()
     if not newest.engines:
-        return Figures(notes=(NO_FIGURES,))
+        return Figures(notes=(no_figures(newest.other_server),))
     change = window.change
     made = Figures(
         window_seconds=None if change is None else change.seconds,
@@ -56,5 +56,5 @@ def _whole(value: float | None) -> int | None:
 def _sleep_state(newest: Scrape) -> SleepState | None:
     """The state of the deepest sleeper, None where no engine says one."""
     states = {engine.sleep_state for engine in newest.engines.values()}
-    order: tuple[SleepState, ...] = ("discard_all", "weights_offloaded", "awake")
+    order: tuple[SleepState, ...] = ("discard_all", "weights_offloaded", "paused", "awake")
     return next((state for state in order if state in states), None)

@@ -10,7 +10,7 @@ State = Literal["starting", "ready", "stopping", "dead", "foreign"]
 PrefillBasis = Literal["iteration_log", "by_source", "prompt_minus_cached", "prompt_minus_hits", "including_cached"]
 CapacitySource = Literal["label", "log", "log_concurrency"]
 ShareBasis = Literal["processes", "exclusion"]
-SleepState = Literal["awake", "weights_offloaded", "discard_all"]
+SleepState = Literal["awake", "paused", "weights_offloaded", "discard_all"]
 
 
 class Frozen(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,12 +77,16 @@ class Latencies(Frozen, frozen=True, kw_only=True):
 
 
 class PrefixCache(Frozen, frozen=True, kw_only=True):
-    """Hits by queried tokens, 0 to 1."""
+    """Hits of this server's own prefix cache by queried tokens, 0 to 1, and of the caches beside it."""
 
     hit_fraction_window: float | None = None
     hit_fraction_lifetime: float | None = None
     block_tokens: int | None = None
     """A prefix is shared in blocks of so many tokens, and a shorter one never."""
+    external_hit_fraction_window: float | None = None
+    """Share of prompt tokens that a KV connector brought from elsewhere; None where there is none."""
+    multimodal_hit_fraction_window: float | None = None
+    """Hits of the cache of processed images and the like, by items; None where nothing was looked up."""
 
 
 class SpeculativeRates(Frozen, frozen=True, kw_only=True):

@@ -44,9 +44,10 @@ def from_buckets(by_bound: Mapping[float, float], total: float | None) -> Histog
 
 
 def delta(old: Histogram, new: Histogram) -> Histogram | None:
-    """Observations between two readings; None when the buckets differ or a count went backwards."""
-    if old.bounds != new.bounds or new.count < old.count:
+    """Observations between two readings, in the buckets that both have; None when a count went backwards."""
+    if new.count < old.count:
         return None
+    old, new = _alike((old, new))
     steps = (max(0.0, now - before) for before, now in zip(old.cumulative, new.cumulative, strict=True))
     count = new.count - old.count
     cumulative = tuple(accumulate((min(step, count) for step in steps), max))
@@ -54,9 +55,9 @@ def delta(old: Histogram, new: Histogram) -> Histogram | None:
 
 
 def together(parts: Sequence[Histogram | None]) -> Histogram | None:
-    """The observations of all parts; None when there is no part, one is None, or their buckets differ."""
-    known = [part for part in parts if part is not None]
-    if not known or len(known) < len(parts) or len({part.bounds for part in known}) > 1:
+    """The observations of all parts, in the buckets that all have; None when there is no part or one is None."""
+    known = _alike([part for part in parts if part is not None])
+    if not known or len(known) < len(parts):
         return None
     columns = zip(*(part.cumulative for part in known), strict=True)
     return Histogram(
@@ -64,6 +65,24 @@ def together(parts: Sequence[Histogram | None]) -> Histogram | None:
         cumulative=tuple(sum(column) for column in columns),
         count=sum(part.count for part in known),
         total=sum(part.total for part in known),
+    )
+
+
+def _alike(parts: Sequence[Histogram]) -> Sequence[Histogram]:
+    """With the bounds that all have: what lies at or below one of them is known of each."""
+    if len({part.bounds for part in parts}) < 2:
+        return parts
+    shared = set.intersection(*(set(part.bounds) for part in parts))
+    return [_only(part, shared) for part in parts]
+
+
+def _only(part: Histogram, bounds: set[float]) -> Histogram:
+    kept = [pair for pair in zip(part.bounds, part.cumulative, strict=True) if pair[0] in bounds]
+    return Histogram(
+        bounds=tuple(bound for bound, _ in kept),
+        cumulative=tuple(count for _, count in kept),
+        count=part.count,
+        total=part.total,
     )
 
 

@@ -20,6 +20,8 @@ from cockpit.telemetry.rates import Window
 from cockpit.telemetry.scrape import Scrape
 
 NO_FIGURES = "The server publishes no vLLM figures: it was started with --disable-log-stats, or it is not a vLLM."
+NO_FIGURES_OF_VLLM = "This vLLM publishes no figures: it was started with --disable-log-stats."
+NO_FIGURES_OF_OTHERS = "This is {}, not vLLM: its figures mean other things, and none of them are shown."
 RESTARTED = "The server restarted (its counters began anew): rates start over."
 BY_CACHED = "This vLLM does not count prompt tokens by source: prefill is prompt tokens less cached ones."
 BY_HITS = "This vLLM does not count cached prompt tokens: prefill is prompt tokens less prefix-cache hits."
@@ -37,7 +39,8 @@ IN_PROGRESS = (
 ESTIMATED = "Prefill is an estimate (≈): it holds a long prefill, spread over the time that its tokens took."
 BEGAN_BEFORE = "Prompts took longer than the window until their first token: all of their tokens count in it."
 ENGINES = "{} engines: rates, requests and capacity are their sum, use is weighted by capacity."
-LOST = "Engine {} is no longer among the figures."
+ENGINE_RESTARTED = "Engine {} began anew (its counters fell): rates start over."
+LOST = "Engine {} is no longer among the figures: they are those of the others."
 API_SERVERS = (
     "The figures name no process (several API servers share them): a restart shows only as a falling counter."
 )
@@ -55,7 +58,11 @@ _BASIS = {
     "including_cached": INCLUDING_CACHED,
 }
 _CAPACITY = {"log": FROM_LOG, "log_concurrency": FROM_CONCURRENCY}
-_SLEEP = {"weights_offloaded": "weights offloaded", "discard_all": "weights and KV discarded"}
+_SLEEP = {
+    "paused": "paused, its weights are in place",
+    "weights_offloaded": "weights offloaded",
+    "discard_all": "weights and KV discarded",
+}
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +93,13 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     expects_draft: bool = False
 
 
+def no_figures(other_server: str | None) -> str:
+    """Why a server that answers publishes no vLLM figures; ``other_server`` is what serves, where that is known."""
+    if other_server is None:
+        return NO_FIGURES
+    return NO_FIGURES_OF_VLLM if other_server == "vLLM" else NO_FIGURES_OF_OTHERS.format(other_server)
+
+
 def notes_of(subject: Subject) -> tuple[str, ...]:
     """One sentence for each thing that is not as one would expect."""
     return tuple(sentence for rule in _RULES for sentence in rule(subject))
@@ -94,8 +108,8 @@ def notes_of(subject: Subject) -> tuple[str, ...]:
 def _server(subject: Subject) -> list[str]:
     window, newest, found = subject.window, subject.newest, []
     if window.restarted_clock is not None and newest.clock - window.restarted_clock < subject.seconds:
-        found.append(RESTARTED)
-    found += [LOST.format(engine) for engine in window.lost_engines]
+        found += [ENGINE_RESTARTED.format(engine[:60]) for engine in window.restarted_engines] or [RESTARTED]
+    found += [LOST.format(engine[:60]) for engine in window.lost_engines]
     if subject.made.sleep_state in _SLEEP:
         found.append(SLEEPING.format(_SLEEP[subject.made.sleep_state]))
     still = 0.0 if window.moved_clock is None else newest.clock - window.moved_clock

@@ -82,13 +82,13 @@ def _sum_if_all(values: list[float | None] | list[int | None]) -> float | None:
 
 
 def _used_fraction(engines: list[EngineScrape]) -> float | None:
-    """Mean use weighted by capacity, or the plain mean where an engine does not say its capacity."""
+    """Mean use weighted by capacity, or the plain mean where one does not say it; None unless all say their use."""
     uses = [_use(engine) for engine in engines]
     weights = [engine.pool.capacity_tokens if engine.pool else None for engine in engines]
     if not all(weights):
         weights = [1] * len(engines)
     weighed = [(use, weight) for use, weight in zip(uses, weights, strict=True) if use is not None and weight]
-    if not weighed:
+    if not weighed or len(weighed) < len(uses):
         return None
     whole = sum(weight for _, weight in weighed)
     return min(1.0, sum(use * weight for use, weight in weighed) / whole)

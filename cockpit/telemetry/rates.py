@@ -20,6 +20,8 @@ from cockpit.telemetry.histogram import Histogram, delta, mean, quantile, togeth
 from cockpit.telemetry.scrape import EngineScrape, Scrape
 from cockpit.telemetry.uncredited import COMPUTED, Uncredited, follow
 
+Read = Callable[[str], float | None]
+"""A counter by its key: since the server began, or its growth in a window."""
 _SLACK = 1e-6
 """Relative. Sums of seconds that several API servers add up may differ in the last digits."""
 
@@ -34,6 +36,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     """Monotonic time of the scrape that last showed a restart."""
     moved_clock: float | None = None
     """Monotonic time of the scrape that last differed from the one before."""
+    restarted_engines: tuple[str, ...] = ()
+    """Those that then began anew, by their label; empty when the whole server did."""
     lost_engines: tuple[str, ...] = ()
     """Engines that were there and are no longer, by their label."""
 
@@ -53,17 +57,23 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 def extend(window: Window, scrape: Scrape, seconds: float, log_capacity_tokens: int | None = None) -> Window:
     """The window with one scrape more, cut to about ``seconds``; the two newest always stay.
 
-    A restart (see ``has_restarted``), other engines and an answer without vLLM figures drop all earlier scrapes.
-    5 % of slack keeps a 10 s window at 10 s when ticks come a little late.
+    A restart of the server or of an engine (see ``restarted``), an engine that came, and an answer without vLLM
+    figures drop all earlier scrapes; when one is lost, the others' rates go on. 5 % of slack keeps a 10 s window at
+    10 s when ticks come a little late.
     """
     newest = window.newest
     fresh = Window(scrapes=(scrape,), uncredited=(Uncredited(),), moved_clock=scrape.clock)
     if newest is None or not scrape.engines or not newest.engines:
         return fresh
-    if has_restarted(newest, scrape):
-        return replace(fresh, restarted_clock=scrape.clock)
     lost = tuple(sorted({*window.lost_engines, *newest.engines} - scrape.engines.keys()))
-    if newest.engines.keys() != scrape.engines.keys():
+    anew = restarted(newest, scrape)
+    if anew:
+        some = () if anew == newest.engines.keys() else tuple(sorted(anew))
+        return replace(fresh, restarted_clock=scrape.clock, restarted_engines=some, lost_engines=lost)
+    if not newest.engines.keys() & scrape.engines.keys():
+        # Named otherwise, as by a proxy that adds labels: none of them is lost.
+        return fresh
+    if scrape.engines.keys() - newest.engines.keys():
         return replace(fresh, lost_engines=lost)
     kept = _recent(window.scrapes, scrape.clock - seconds * 1.05)
     uncredited = follow(window.uncredited[-1], newest, scrape, log_capacity_tokens)
@@ -71,6 +81,7 @@ def extend(window: Window, scrape: Scrape, seconds: float, log_capacity_tokens: 
         scrapes=(*kept, scrape),
         uncredited=(*window.uncredited[-len(kept) :], uncredited),
         restarted_clock=window.restarted_clock,
+        restarted_engines=window.restarted_engines,
         moved_clock=window.moved_clock if scrape.engines == newest.engines else scrape.clock,
         lost_engines=lost,
     )
@@ -81,13 +92,12 @@ def _recent(scrapes: tuple[Scrape, ...], oldest_clock: float) -> tuple[Scrape, .
     return tuple(scrape for scrape in scrapes[:-1] if scrape.clock >= oldest_clock) + scrapes[-1:]
 
 
-def has_restarted(old: Scrape, new: Scrape) -> bool:
-    """Whether the server began anew: another process start, or a counter that went backwards."""
-    if not old.engines or not new.engines:
-        return False
+def restarted(old: Scrape, new: Scrape) -> set[str]:
+    """Engines of ``old`` that began anew: all by another process start, each by a counter that went backwards."""
     if _started_apart(old.process_started_at, new.process_started_at):
-        return True
-    return any(_went_back(old.engines[name], new.engines[name]) for name in new.engines.keys() & old.engines.keys())
+        return set(old.engines)
+    both = new.engines.keys() & old.engines.keys()
+    return {name for name in both if _went_back(old.engines[name], new.engines[name])}
 
 
 def _started_apart(old: float | None, new: float | None) -> bool:
@@ -109,16 +119,12 @@ class Change:
     def __init__(self, old: Scrape, new: Scrape) -> None:
         self.seconds = new.clock - old.clock
         self._pairs = [(old.engines[name], new.engines[name]) for name in new.engines if name in old.engines]
-        self.keys = {key for old_engine, _ in self._pairs for key in old_engine.counters}
+        self.keys = {key for pair in self._pairs for engine in pair for key in engine.counters}
 
     def counter(self, key: str) -> float | None:
-        """Growth of a counter, never negative."""
-        grown = [
-            max(0.0, new.counters[key] - old.counters[key])
-            for old, new in self._pairs
-            if key in old.counters and key in new.counters
-        ]
-        return sum(grown) if grown else None
+        """Growth of a counter, never negative; None unless every engine shows it at both ends."""
+        grown = [_growth(old, new, key) for old, new in self._pairs]
+        return sum(one for one in grown if one is not None) if grown and None not in grown else None
 
     def counters(self, keys: Iterable[str]) -> float | None:
         """Growth of several counters together; None when none is there."""
@@ -140,6 +146,19 @@ class Change:
             if parts:
                 return together(parts)
         return None
+
+
+def _growth(old: EngineScrape, new: EngineScrape, key: str) -> float | None:
+    """Of one engine's counter; a label that its family was there without had counted nothing."""
+    before = old.counters.get(key, _unlabelled(old, key))
+    now = new.counters.get(key, None if key in old.counters else _unlabelled(new, key))
+    return None if before is None or now is None else max(0.0, now - before)
+
+
+def _unlabelled(engine: EngineScrape, key: str) -> float | None:
+    """0 for a label that is not there of a family that is, else None."""
+    family, colon, _ = key.partition(":")
+    return 0.0 if colon and any(other.startswith(f"{family}:") for other in engine.counters) else None
 
 
 def throughput(window: Window) -> Throughput:
@@ -228,20 +247,38 @@ def prefix_cache(newest: Scrape, change: Change | None) -> PrefixCache:
     oldest count blocks, which gives the same shares.
     """
     blocks = {engine.pool.block_tokens for engine in newest.engines.values() if engine.pool is not None}
+    in_window = (lambda _: None) if change is None else change.counter
     return PrefixCache(
         hit_fraction_window=None if change is None else _hit_share(change.counter),
         hit_fraction_lifetime=_hit_share(newest.counter),
         block_tokens=max((size for size in blocks if size is not None), default=None),
+        external_hit_fraction_window=_external_share(in_window) if newest.counter("external_queries") else None,
+        multimodal_hit_fraction_window=_ratio(in_window("mm_hits"), in_window("mm_queries")),
     )
 
 
-def _hit_share(read: Callable[[str], float | None]) -> float | None:
-    hit, computed = read("prompt_from:local_cache_hit"), read(COMPUTED)
+def _hit_share(read: Read) -> float | None:
+    """Hits of the server's own cache, of all prompt tokens: what a KV connector brought is no hit of it."""
+    hit = read("prompt_from:local_cache_hit")
     return _first_ratio(
-        (hit, None if hit is None or computed is None else hit + computed),
+        (hit, _prompt(read)),
         (read("prefix_hits"), read("prefix_queries")),
         (read("old_prefix_hits"), read("old_prefix_queries")),
     )
+
+
+def _external_share(read: Read) -> float | None:
+    """Prompt tokens that came through a KV connector, of all; else its hits of the queries that it got."""
+    brought = read("prompt_from:external_kv_transfer")
+    return _first_ratio((brought, _prompt(read)), (read("external_hits"), read("external_queries")))
+
+
+def _prompt(read: Read) -> float | None:
+    """Prompt tokens from all sources; None unless computed and cached ones are told apart."""
+    computed, hit = read(COMPUTED), read("prompt_from:local_cache_hit")
+    if computed is None or hit is None:
+        return None
+    return computed + hit + (read("prompt_from:external_kv_transfer") or 0.0)
 
 
 def speculative(newest: Scrape, change: Change | None) -> SpeculativeRates | None:
@@ -262,7 +299,10 @@ def speculative(newest: Scrape, change: Change | None) -> SpeculativeRates | Non
 def _per_position(change: Change, drafts: float | None) -> tuple[float, ...]:
     """Accepted share at position 0, 1, … as long as the positions are without a gap."""
     shares: list[float] = []
-    while (share := _ratio(change.counter(f"accepted_at:{len(shares)}"), drafts)) is not None:
+    while (key := f"accepted_at:{len(shares)}") in change.keys:
+        share = _ratio(change.counter(key), drafts)
+        if share is None:
+            break
         shares.append(share)
     return tuple(shares)
 

@@ -11,12 +11,14 @@ import msgspec
 
 from cockpit.errors import FailedError
 from cockpit.telemetry.aging import STALE_SECONDS
-from cockpit.telemetry.fetch import FetchProblem, MetricsClient, fetch, metrics_url, open_client
+from cockpit.telemetry.answers import FetchProblem
+from cockpit.telemetry.fetch import MetricsClient, fetch, metrics_url, open_client
 from cockpit.telemetry.figures import figures
 from cockpit.telemetry.frame import Frame, Int8, State
 from cockpit.telemetry.gpu import GpuReader
 from cockpit.telemetry.gpu_poller import AgedSample, GpuPoller
 from cockpit.telemetry.host import HostReader
+from cockpit.telemetry.identify import identify
 from cockpit.telemetry.notes import Figures
 from cockpit.telemetry.pool import LogPool
 from cockpit.telemetry.rates import Window, extend
@@ -68,8 +70,12 @@ class Sampler:
         self._clock = clock
         self._client: MetricsClient | None = None
         self._window = Window()
-        self._answered_at: float | None = None
-        self._problem: str | None = None
+        self._answered_clock: float | None = None
+        """Monotonic: the system's clock may be set while a server is silent."""
+        self._problem: FetchProblem | None = None
+        self._other_server: str | None = None
+        """What serves there, where no vLLM figures come; asked once."""
+        self._was_identified = False
         self._closed = False
         self._lock = threading.Lock()
 
@@ -89,8 +95,8 @@ class Sampler:
             self._client, self._gpus = None, None
 
     @property
-    def problem(self) -> str | None:
-        """Why the last scrape failed, as a clause; None when it did not."""
+    def problem(self) -> FetchProblem | None:
+        """Why the last scrape failed; None when it did not."""
         return self._problem
 
     def _tick(self, now: float, state: State) -> Frame:
@@ -100,7 +106,7 @@ class Sampler:
             self._window, self._problem = Window(), None
         else:
             self._scrape(now)
-        age = None if self._answered_at is None else max(0.0, now - self._answered_at)
+        age = None if self._answered_clock is None else max(0.0, self._clock() - self._answered_clock)
         shown = self._figures(age)
         gpus = AgedSample() if self._gpus is None else self._gpus.read(pids)
         return Frame(
@@ -136,9 +142,11 @@ class Sampler:
         """Fetch once and extend the window, or remember why that failed."""
         answer = self._fetch(now)
         if isinstance(answer, FetchProblem):
-            self._problem = answer.reason
+            self._problem = self._named(answer) if answer.has_no_metrics else answer
             return
-        self._problem, self._answered_at = None, now
+        self._problem, self._answered_clock = None, self._clock()
+        if not answer.engines and answer.other_server is None:
+            answer = msgspec.structs.replace(answer, other_server=self._identified())
         log = self._log_pool()
         answer = msgspec.structs.replace(answer, context_tokens=self._context_tokens())
         self._window = extend(self._window, answer, self._window_seconds, None if log is None else log.tokens)
@@ -154,6 +162,24 @@ class Sampler:
             return fetch(self._client, now, self._clock)
         return answer
 
+    def _named(self, problem: FetchProblem) -> FetchProblem:
+        """The problem with the name of what serves there, where that can be told."""
+        who = self._identified()
+        if who is None:
+            return problem
+        if who == "vLLM":
+            reason = f"a vLLM serves there, but {problem.reason}: a proxy may pass its API alone"
+            return msgspec.structs.replace(problem, reason=reason, fix="Give the address of the vLLM itself.")
+        fix = "The figures shown here are those of vLLM servers."
+        return msgspec.structs.replace(problem, reason=f"{who} serves there, not vLLM: {problem.reason}", fix=fix)
+
+    def _identified(self) -> str | None:
+        """What serves there by its own words; asked once, in a few seconds at most."""
+        if not self._was_identified and self._client is not None:
+            self._was_identified = True
+            self._other_server = identify(self._client.page)
+        return self._other_server
+
     def _figures(self, age: float | None) -> Figures:
         """Figures of the window; all unknown once they are too old to mean anything."""
         if age is None or (self._problem is not None and age > STALE_SECONDS):
@@ -164,10 +190,10 @@ class Sampler:
         if self._problem is None:
             return shown.notes
         if age is None:
-            return (f"/metrics does not answer: {self._problem}.",)
+            return (f"/metrics gives no figures: {self._problem.reason}. {self._problem.fix}",)
         if age > STALE_SECONDS:
-            return (f"/metrics has not answered for {age:.0f} s ({self._problem}): no figures are shown.",)
-        return (f"/metrics does not answer ({self._problem}): the figures are {age:.0f} s old.", *shown.notes)
+            return (f"/metrics has not answered for {age:.0f} s ({self._problem.reason}): no figures are shown.",)
+        return (f"/metrics does not answer ({self._problem.reason}): the figures are {age:.0f} s old.", *shown.notes)
 
 
 def sample_window(
@@ -196,8 +222,11 @@ def sample_window(
 
 
 def _require_answer(sampler: Sampler, title: str) -> None:
-    if sampler.problem is not None:
-        raise FailedError(title, sampler.problem, "Check that it runs and that the URL and port are right.")
+    problem = sampler.problem
+    if problem is not None:
+        if problem.asks_for_key or problem.has_no_metrics:
+            title = "The server answers, and gives no figures"
+        raise FailedError(title, problem.reason, problem.fix)
 
 
 def frame_to_json(frame: Frame) -> dict[str, Any]:

@@ -43,23 +43,27 @@ class Scrape(msgspec.Struct, frozen=True, kw_only=True):
     clock: float
     """Monotonic seconds when the answer was complete; differences of it are the window."""
     engines: Mapping[str, EngineScrape] = {}
-    """By the ``engine`` label; empty when the server publishes no vLLM figures."""
+    """By the ``engine`` label, and what else tells engines apart; empty when the server publishes no vLLM figures."""
     models: tuple[str, ...] = ()
     """Names that the figures are labelled with, sorted."""
     process_started_at: float | None = None
     """Unix time at which the API server process started, where it says so."""
     context_tokens: float | None = None
     """Prompt tokens computed so far by the log's iteration details; not of /metrics, stamped on by the sampler."""
+    other_server: str | None = None
+    """What serves here when it is no vLLM and its figures say so, e.g. ``SGLang``."""
     skipped_lines: int = 0
     """Lines of wanted families that could not be read."""
 
     def counter(self, key: str) -> float | None:
-        """Sum of one counter over the engines; None where no engine has it."""
-        return _sum(engine.counters.get(key) for engine in self.engines.values())
+        """Sum of one counter over the engines; None unless all have it, or at least one where it is a label's."""
+        values = [engine.counters.get(key) for engine in self.engines.values()]
+        return None if None in values and ":" not in key else _sum(values)
 
     def gauge(self, key: str) -> float | None:
-        """Sum of one gauge over the engines; None where no engine has it."""
-        return _sum(engine.gauges.get(key) for engine in self.engines.values())
+        """Sum of one gauge over the engines; None unless all have it: a part of the load is not the load."""
+        values = [engine.gauges.get(key) for engine in self.engines.values()]
+        return None if None in values else _sum(values)
 
     def counter_keys(self, prefix: str) -> tuple[str, ...]:
         """Names of counters that begin so, over all engines, sorted."""

@@ -39,10 +39,14 @@ def pool_amount(kv: Kv) -> str:
 
 
 def prefix_hits(prefix: PrefixCache) -> str:
-    """Hits of the window and of all time, and the block where it is so large that short prefixes never hit."""
+    """Hits of the window, the block where it is so large that short prefixes never hit, and other caches' hits."""
     text = f"hits {units.percent(prefix.hit_fraction_window)}"
     if prefix.block_tokens is not None and prefix.block_tokens > _SMALL_BLOCK_TOKENS:
         text += f" in blocks of {units.tokens(prefix.block_tokens)}"
+    if prefix.external_hit_fraction_window is not None:
+        text += f", {units.percent(prefix.external_hit_fraction_window)} by KV connector"
+    if prefix.multimodal_hit_fraction_window is not None:
+        text += f", images {units.percent(prefix.multimodal_hit_fraction_window)}"
     return text
 
 

@@ -78,7 +78,7 @@ def _unexplained(old: EngineScrape, new: EngineScrape, engines: int, log_capacit
         return None
     explained = sum(
         new.counters[key] - old.counters[key]
-        for key in ("generation", "prefix_hits")
+        for key in ("generation", "prefix_hits", "external_hits")
         if key in old.counters and key in new.counters
     )
     return now - before - explained - (_computed(new) - _computed(old))

@@ -6,12 +6,14 @@ keys of their own, because versions in between publish both and nothing must be 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import isfinite
 
 from cockpit.telemetry.frame import SleepState
 from cockpit.telemetry.histogram import from_buckets
+from cockpit.telemetry.identify import server_of
 from cockpit.telemetry.scrape import CachePool, EngineScrape, Scrape
 from cockpit.telemetry.series import parse_series
 
@@ -30,6 +32,10 @@ COUNTERS = {
     "vllm:request_success_total": "finished",
     "vllm:prefix_cache_queries_total": "prefix_queries",
     "vllm:prefix_cache_hits_total": "prefix_hits",
+    "vllm:external_prefix_cache_queries_total": "external_queries",
+    "vllm:external_prefix_cache_hits_total": "external_hits",
+    "vllm:mm_cache_queries_total": "mm_queries",
+    "vllm:mm_cache_hits_total": "mm_hits",
     "vllm:gpu_prefix_cache_queries_total": "old_prefix_queries",
     "vllm:gpu_prefix_cache_hits_total": "old_prefix_hits",
     "vllm:request_prefill_kv_computed_tokens_sum": "request_prefill_tokens",
@@ -48,9 +54,12 @@ LABELLED_COUNTERS = {
 GAUGES = {
     "vllm:num_requests_running": "running",
     "vllm:num_requests_waiting": "waiting",
+}
+SHARES = {
     "vllm:kv_cache_usage_perc": "kv_usage",
     "vllm:gpu_cache_usage_perc": "old_kv_usage",
 }
+"""Shares of 1: two of one engine, as a model that was renamed leaves behind, do not add up."""
 HISTOGRAMS = {
     "vllm:time_to_first_token_seconds": "ttft",
     "vllm:inter_token_latency_seconds": "inter_token",
@@ -60,12 +69,16 @@ HISTOGRAMS = {
 CACHE_CONFIG = "vllm:cache_config_info"
 SLEEP = "vllm:engine_sleep_state"
 PROCESS_START = "process_start_time_seconds"
-NAMES_MODEL = "vllm:num_requests_running"
-"""Its labels say what the server calls its model."""
+LEADER = "vllm:num_requests_running"
+"""One series an engine: it names the model, and what else tells engines apart where a proxy adds labels (a pod)."""
 
+_SERIES = re.compile(r'[a-zA-Z_:][\w:]*(?:[ \t]*\{[^"}]*(?:"[^"\\]*(?:\\.[^"\\]*)*"[^"}]*)*\})?', re.ASCII)
+"""A sample line up to its value: a brace may stand in a quoted label, and again in an exemplar after the value."""
 _BUCKETS = {f"{name}_bucket": key for name, key in HISTOGRAMS.items()}
 _SUMS = {f"{name}_sum": key for name, key in HISTOGRAMS.items()}
-_WANTED = frozenset((*COUNTERS, *LABELLED_COUNTERS, *GAUGES, *_BUCKETS, *_SUMS, CACHE_CONFIG, SLEEP, PROCESS_START))
+_WANTED = frozenset(
+    (*COUNTERS, *LABELLED_COUNTERS, *GAUGES, *SHARES, *_BUCKETS, *_SUMS, CACHE_CONFIG, SLEEP, PROCESS_START)
+)
 _SLEEP_STATES: dict[str, SleepState] = {
     "awake": "awake",
     "weights_offloaded": "weights_offloaded",
@@ -73,6 +86,7 @@ _SLEEP_STATES: dict[str, SleepState] = {
 }
 
 Labels = Mapping[str, str]
+Sample = tuple[str, Labels, float]
 
 
 def parse_scrape(text: str, at: float, clock: float | None = None) -> Scrape:
@@ -81,38 +95,46 @@ def parse_scrape(text: str, at: float, clock: float | None = None) -> Scrape:
     Never raises: unreadable lines, NaN, infinite and negative values are left out (and the unreadable ones
     counted), missing families are missing keys.
     """
+    samples, skipped = _samples(text)
+    known = [sample for sample in samples if isfinite(sample[2]) and sample[2] >= 0]
+    leaders = [labels for name, labels, _ in samples if name == LEADER]
+    replica = sorted({label for labels in leaders for label in labels} - {"engine", "model_name"})
     drafts: dict[str, _Draft] = {}
-    models: set[str] = set()
-    started_at: float | None = None
-    skipped = 0
-    for line in _wanted_lines(text):
-        sample = _sample(line)
-        if sample is None:
-            skipped += 1
-            continue
-        name, labels, value = sample
-        if not isfinite(value) or value < 0:
-            continue
-        if name == PROCESS_START:
-            started_at = value
-            continue
-        if name == NAMES_MODEL:
-            models.add(labels.get("model_name", "")[:MAX_NAME_CHARS])
-        drafts.setdefault(labels.get("engine", "0"), _Draft()).add(name, labels, value)
+    for name, labels, value in known:
+        if name != PROCESS_START:
+            engine = " ".join([labels.get("engine", "0"), *(labels.get(label, "") for label in replica)])
+            drafts.setdefault(engine, _Draft()).add(name, labels, value)
     return Scrape(
         at=at,
         clock=at if clock is None else clock,
         engines={engine: draft.frozen() for engine, draft in sorted(drafts.items())},
-        models=tuple(sorted(models - {""})),
-        process_started_at=started_at,
+        models=tuple(sorted({labels.get("model_name", "")[:MAX_NAME_CHARS] for labels in leaders} - {""})),
+        process_started_at=next((value for name, _, value in reversed(known) if name == PROCESS_START), None),
         skipped_lines=skipped,
+        other_server=None if drafts else server_of(text),
     )
+
+
+def _samples(text: str) -> tuple[list[Sample], int]:
+    """Every wanted series with its value, the last where one stands twice; and how many lines are unreadable."""
+    found: dict[str, Sample] = {}
+    skipped = 0
+    for line in _wanted_lines(text):
+        series = _SERIES.match(line)
+        sample = None if series is None else _sample(series[0], line[series.end() :])
+        if series is None or sample is None:
+            skipped += 1
+        else:
+            found[series[0]] = sample
+    return list(found.values()), skipped
 
 
 def _wanted_lines(text: str) -> Iterator[str]:
     """Sample lines of the families that are used, at most MAX_SAMPLES; a last line without its end is dropped."""
     found = 0
-    for line in text.split("\n")[:-1]:
+    for raw in text.split("\n")[:-1]:
+        # prometheus_client itself writes OpenMetrics so, as do exporters that know no colons.
+        line = f"vllm:{raw[5:]}" if raw.startswith("vllm_") else raw
         name = line.partition("{")[0]
         if name not in _WANTED and name.partition(" ")[0] not in _WANTED:
             continue
@@ -124,13 +146,9 @@ def _wanted_lines(text: str) -> Iterator[str]:
             return
 
 
-def _sample(line: str) -> tuple[str, Labels, float] | None:
-    """Name, labels and value of one sample line; None when it cannot be read."""
-    series, brace, value_text = line.rpartition("}")
-    if not brace:
-        series, _, value_text = line.partition(" ")
-    parsed = _series(series + brace)
-    fields = value_text.split()
+def _sample(series: str, rest: str) -> Sample | None:
+    """One sample of the two parts of its line; None when it cannot be read. ``rest`` may have a time, an exemplar."""
+    parsed, fields = _series(series), rest.split(maxsplit=1)
     if parsed is None or not fields or "_" in fields[0]:
         return None
     try:
@@ -168,14 +186,23 @@ class _Draft:
         elif name in LABELLED_COUNTERS:
             prefix, label = LABELLED_COUNTERS[name]
             _increase(self.counters, prefix + labels.get(label, ""), value)
+        elif name in SHARES:
+            self.gauges[SHARES[name]] = max(value, self.gauges.get(SHARES[name], 0.0))
         elif name in GAUGES:
             _increase(self.gauges, GAUGES[name], value)
         elif name in _BUCKETS:
             self._add_bucket(_BUCKETS[name], labels.get("le", ""), value)
         elif name == CACHE_CONFIG:
             self.pool = _pool(labels)
-        elif name == SLEEP and value > 0:
-            self.sleep_state = _SLEEP_STATES.get(labels.get("sleep_state", ""))
+        elif name == SLEEP:
+            self._add_sleep(_SLEEP_STATES.get(labels.get("sleep_state", "")), value > 0)
+
+    def _add_sleep(self, state: SleepState | None, holds: bool) -> None:
+        """Not awake and in neither state of sleep is level 0: AsyncLLM.sleep and release_kv_cache_memory set that."""
+        if holds:
+            self.sleep_state = state
+        elif state == "awake" and self.sleep_state is None:
+            self.sleep_state = "paused"
 
     def _add_bucket(self, key: str, bound_text: str, value: float) -> None:
         bound = _number(bound_text)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from truth_modes import MODES, Bursts, LongPrompts, Mode, Truth
+from truth_modes import MODES, Bursts, LongPrompts, Truth
 from truth_server import TruthServer
 
 WINDOW_SECONDS = 10.0
@@ -22,6 +23,17 @@ NO_ANSWER = {
     "drip": "took more than",
     "error": "HTTP 503",
     "death": "stopped answering",
+    "key": "asks for a key (HTTP 401). Put it into VLLM_API_KEY",
+    "html": "a web page",
+    "json": "TensorRT-LLM serves there, not vLLM: the answer is JSON",
+    "login": "to another host, as for a login (HTTP 302)",
+    "https-only": "Give the URL with https://",
+    "api-alone": "a vLLM serves there, but it has no /metrics",
+    "sglang-silent": "SGLang serves there, not vLLM",
+    "llamacpp-silent": "llama.cpp serves there, not vLLM",
+    "ollama": "Ollama serves there, not vLLM",
+    "tgi-silent": "text-generation-inference serves there, not vLLM",
+    "no-metrics": "no /metrics there (HTTP 404)",
 }
 """Modes that end in exit code 1, and what is said."""
 
@@ -55,9 +67,15 @@ class Figure:
 def show(mode: str, seconds: float = WINDOW_SECONDS) -> Shown:
     """Start a server of that mode and look at it through the command line."""
     with TruthServer(mode, hold_seconds=3.0, change_after=seconds / 2, wait_for_first_look=True) as server:
-        words = ("top", "--url", server.url, "--once", "--json", "--seconds", str(seconds))
+        words = ("top", "--url", f"{server.url}/behind/a/prefix", "--once", "--json", "--seconds", str(seconds))
+        env = {name: value for name, value in os.environ.items() if name != "VLLM_API_KEY"}
         done = subprocess.run(
-            [sys.executable, "-m", "cockpit", *words], capture_output=True, text=True, timeout=120, check=False
+            [sys.executable, "-m", "cockpit", *words],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
     return Shown(mode, done.returncode, json.loads(done.stdout) if done.returncode == 0 else {}, done.stderr)
 
@@ -82,33 +100,35 @@ def _is_right(shown: Shown) -> bool:
 def figures(shown: Shown) -> list[Figure]:
     """Every figure that has a truth in this mode."""
     mode, frame = MODES[shown.mode], shown.frame
-    if shown.mode == "restart" or not mode.engines:
+    if shown.mode in {"restart", "engine-restart"} or not mode.engines:
         return _unknown(frame)
     speed, kv, requests = frame["throughput"], frame["kv"], frame["requests"]
-    engines = mode.engines
-    cached = _sum(engines, "cached") if mode.names.knows_cached else None
+    engines = tuple(one for number, one in enumerate(mode.engines) if number not in mode.lost)
+    cached = _sum(engines, "cached") + _sum(engines, "external") if mode.names.knows_cached else None
     computed = _sum(engines, "computed") + (0.0 if mode.names.knows_cached else _sum(engines, "cached"))
     share = _duty(engines, frame["window_seconds"])
     capacity = sum(one.capacity_tokens for one in engines) if mode.names.pool_in_tokens else None
+    decode, stream = (None, None) if shown.mode == "nan" else (_decode(engines) * share, _stream(engines))
     return [
         Figure("prefill tok/s", computed * share, speed["prefill_tokens_per_second"]),
         Figure("cached tok/s", None if cached is None else cached * share, speed["cached_prefill_tokens_per_second"]),
-        Figure("decode tok/s", _decode(engines) * share, speed["decode_tokens_per_second"]),
-        Figure("decode tok/s a stream", _stream(engines), speed["decode_tokens_per_second_per_request"]),
+        Figure("decode tok/s", decode, speed["decode_tokens_per_second"]),
+        Figure("decode tok/s a stream", stream, speed["decode_tokens_per_second_per_request"]),
         Figure("KV capacity, tokens", capacity, kv["capacity_tokens"], 0.0),
-        *_now(engines, requests, kv),
+        *_now(engines, requests, kv, shown.mode),
         Figure("preemptions/s", _sum(engines, "preemptions") * share, requests["preemptions_per_second"], 0.25),
         *_latencies(engines, frame["latency"]),
-        *_shares(engines, frame, mode),
+        *_shares(engines, frame),
+        *_totals(shown),
     ]
 
 
-def _now(engines: tuple[Truth, ...], requests: dict[str, Any], kv: dict[str, Any]) -> list[Figure]:
+def _now(engines: tuple[Truth, ...], requests: dict[str, Any], kv: dict[str, Any], mode: str) -> list[Figure]:
     """Gauges, where they stand still."""
     if any(isinstance(one, (LongPrompts, Bursts)) for one in engines):
         return []
     whole = sum(one.capacity_tokens for one in engines)
-    used = sum(one.used_fraction * one.capacity_tokens for one in engines) / whole
+    used = None if mode == "nan" else sum(one.used_fraction * one.capacity_tokens for one in engines) / whole
     return [
         Figure("KV used, share", used, kv["used_fraction"], 1e-6),
         Figure("running", _sum(engines, "running"), requests["running"], 0.0),
@@ -131,17 +151,33 @@ def _latencies(engines: tuple[Truth, ...], latency: dict[str, Any]) -> list[Figu
     return found
 
 
-def _shares(engines: tuple[Truth, ...], frame: dict[str, Any], mode: Mode) -> list[Figure]:
-    """Prefix hits and draft acceptance."""
-    prompt, hits = _sum(engines, "computed") + _sum(engines, "cached"), _sum(engines, "cached")
+def _totals(shown: Shown) -> list[Figure]:
+    """Requests that ended, for whatever reason, where that is what the mode is about."""
+    if shown.mode != "finish-reasons":
+        return []
+    finished = MODES[shown.mode].engines[0].requests * shown.frame["window_seconds"]
+    return [Figure("requests finished", finished, shown.frame["totals"]["requests_finished"], 0.02)]
+
+
+def _shares(engines: tuple[Truth, ...], frame: dict[str, Any]) -> list[Figure]:
+    """Hits of the caches, and draft acceptance."""
+    external, hits = _sum(engines, "external"), _sum(engines, "cached")
+    prompt = _sum(engines, "computed") + hits + external
     known = hits / prompt if prompt and not isinstance(engines[0], LongPrompts) else None
     found = [Figure("prefix hits, share", known, frame["prefix_cache"]["hit_fraction_window"])]
+    if external:
+        found.append(
+            Figure("by KV connector, share", external / prompt, frame["prefix_cache"]["external_hit_fraction_window"])
+        )
+    if engines[0].images:
+        shown = frame["prefix_cache"]["multimodal_hit_fraction_window"]
+        found.append(Figure("image cache hits, share", engines[0].image_hits, shown))
     if engines[0].drafts is None:
         return found
     draft = frame["speculative"]
     shares = engines[0].accepted_shares
     found.append(Figure("acceptance length", 1 + sum(shares), draft["acceptance_length"]))
-    found.append(Figure("acceptance, share", sum(shares) / len(shares), draft["acceptance_fraction"]))
+    found.append(Figure("acceptance, share", sum(shares) / engines[0].draft_depth, draft["acceptance_fraction"]))
     for position, share in enumerate(shares):
         found.append(Figure(f"accepted at {position}, share", share, draft["acceptance_per_position"][position]))
     return found

@@ -27,8 +27,21 @@ class Truth:
     queue: tuple[float, float] = (0.0, 0.0002)
     drafts: float | None = None
     accepted_shares: tuple[float, ...] = ()
+    speculative_tokens: float | None = None
+    """Drafted a step, on average; as many as there are positions unless given."""
+    external: float = 0.0
+    """Prompt tokens that a KV connector brings."""
+    images: float = 0.0
+    image_hits: float = 0.0
+    """Share of them that the cache of processed images has."""
+    finish_shares: dict[str, float] = field(default_factory=lambda: {"stop": 1.0, "abort": 0.0})
     hybrid: bool = False
     sleep_state: str = "awake"
+
+    @property
+    def draft_depth(self) -> float:
+        """Tokens drafted a step."""
+        return len(self.accepted_shares) if self.speculative_tokens is None else self.speculative_tokens
 
     def credited(self, seconds: float) -> float:
         """Seconds of work whose prompts have given their first token, ``seconds`` after the start."""
@@ -117,6 +130,14 @@ class Mode:
 
     engines: tuple[Truth, ...]
     names: Names = field(default_factory=Names)
+    lost: tuple[int, ...] = ()
+    """Engines that are gone after the change."""
+    anew: tuple[int, ...] = ()
+    """Engines whose counters begin anew at the change."""
+    age_seconds: float = 0.0
+    """How long the engines have worked when the first one looks."""
+    renamed: bool = False
+    """The model has another name after the change, as when an adapter takes its place."""
 
 
 STEADY = Truth(
@@ -172,4 +193,51 @@ MODES: dict[str, Mode] = {
     "drip": Mode((STEADY,)),
     "error": Mode((STEADY,)),
     "not-vllm": Mode(()),
+    # Text that is as true, and written otherwise
+    "exponents": Mode((STEADY,), age_seconds=3e6),
+    "openmetrics": Mode((STEADY,)),
+    "bare": Mode((STEADY,)),
+    "doubled": Mode((STEADY,)),
+    "nan": Mode((STEADY, STEADY)),
+    "lazy-labels": Mode((replace(STEADY, external=1400.0),)),
+    "buckets": Mode((STEADY,)),
+    "replicas": Mode((STEADY, replace(STEADY, used_fraction=0.11))),
+    # Engines that come and go
+    "dp8-lost": Mode(tuple(replace(STEADY, decode=10.0 * n) for n in range(1, 9)), lost=(3,)),
+    "engine-restart": Mode((STEADY, STEADY), anew=(1,), age_seconds=600.0),
+    "renamed": Mode((STEADY,), renamed=True),
+    # Other work
+    "sleep-2": Mode((Truth(sleep_state="discard_all"),)),
+    "sleep-0": Mode((Truth(running=1, waiting=3, used_fraction=0.2, sleep_state="paused"),)),
+    "kv-connector": Mode((replace(STEADY, external=1400.0),)),
+    "multimodal": Mode((replace(STEADY, images=20.0, image_hits=0.75),)),
+    "mtp-depths": Mode(
+        (
+            replace(
+                STEADY, decode=260.0, drafts=100.0, accepted_shares=(0.8, 0.5, 0.3, 0.0, 0.0), speculative_tokens=3.2
+            ),
+        )
+    ),
+    "pooling": Mode((replace(STEADY, decode=0.0, steps=0.0, cached=0.0),)),
+    "finish-reasons": Mode(
+        (
+            replace(
+                STEADY, finish_shares={"stop": 0.5, "length": 0.3, "abort": 0.1, "error": 0.05, "repetition": 0.05}
+            ),
+        )
+    ),
+    # Answers that are no figures of a vLLM
+    "sglang": Mode(()),
+    "no-log-stats": Mode(()),
+    "key": Mode((STEADY,)),
+    "html": Mode((STEADY,)),
+    "json": Mode((STEADY,)),
+    "login": Mode((STEADY,)),
+    "https-only": Mode((STEADY,)),
+    "api-alone": Mode((STEADY,)),
+    "sglang-silent": Mode((STEADY,)),
+    "llamacpp-silent": Mode((STEADY,)),
+    "ollama": Mode((STEADY,)),
+    "tgi-silent": Mode((STEADY,)),
+    "no-metrics": Mode((STEADY,)),
 }

@@ -12,23 +12,20 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.openmetrics import exposition as openmetrics
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from truth_modes import MODES, Mode, Truth
-
-TTFT_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
-INTER_TOKEN_BOUNDS = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
-QUEUE_BOUNDS = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0)
-
+from truth_families import TruthCollector
+from truth_modes import MODES
+from truth_pages import PAGES
+from truth_shapes import SHAPES
 
 BROKEN_LINES = (
     'vllm:generation_tokens_total{engine="0",model_name="m"\n'
@@ -39,149 +36,6 @@ BROKEN_LINES = (
     "vllm:num_preemptions_total\n"
     "{}}{ \x00\x1b[31m \ufffd\n"
 )
-
-
-class TruthCollector:
-    """The families of one moment: ``seconds`` after the start of the engines' work."""
-
-    def __init__(self, mode: Mode, seconds: float, started_at: float) -> None:
-        self.mode, self.seconds, self.started_at = mode, seconds, started_at
-
-    def collect(self) -> Iterator[Metric]:
-        if self.mode.names.process_start:
-            started = GaugeMetricFamily("process_start_time_seconds", "Start time of the process.")
-            started.add_metric([], self.started_at)
-            yield started
-        if not self.mode.engines:
-            return
-        yield from self._gauges()
-        yield from self._counters()
-        yield from self._histograms()
-
-    def _each(self) -> Iterator[tuple[list[str], Truth]]:
-        return (([str(number), "m"], truth) for number, truth in enumerate(self.mode.engines))
-
-    def _gauges(self) -> Iterator[Metric]:
-        for name, read in (
-            ("num_requests_running", lambda t: t.busy(self.seconds)),
-            ("num_requests_waiting", lambda t: t.waiting),
-            (self.mode.names.kv_usage, lambda t: t.used(self.seconds)),
-        ):
-            family = GaugeMetricFamily(f"vllm:{name}", name, labels=["engine", "model_name"])
-            for labels, truth in self._each():
-                family.add_metric(labels, read(truth))
-            yield family
-        sleep = GaugeMetricFamily(
-            "vllm:engine_sleep_state", "Sleep state.", labels=["engine", "model_name", "sleep_state"]
-        )
-        for labels, truth in self._each():
-            for state in ("awake", "weights_offloaded", "discard_all"):
-                sleep.add_metric([*labels, state], float(state == truth.sleep_state))
-        yield sleep
-        yield from (self._cache_config(labels[0], truth) for labels, truth in self._each())
-
-    def _cache_config(self, engine: str, truth: Truth) -> Metric:
-        labels = {
-            "block_size": "1600" if truth.hybrid else "16",
-            "cache_dtype": "auto",
-            "engine": engine,
-            "mamba_block_size": "262144" if truth.hybrid else "None",
-            "mamba_cache_mode": "align" if truth.hybrid else "none",
-            "num_gpu_blocks": str(self._blocks()),
-        }
-        if self.mode.names.pool_in_tokens:
-            labels["kv_cache_size_tokens"] = str(truth.capacity_tokens)
-            labels["kv_cache_max_concurrency"] = str(truth.max_concurrency)
-        family = GaugeMetricFamily("vllm:cache_config_info", "CacheConfig", labels=list(labels))
-        family.add_metric(list(labels.values()), 1.0)
-        return family
-
-    def _blocks(self) -> int:
-        """Of all engines together, as vLLM labels it; on the hybrid 12 of the 176 blocks of a request are state."""
-        return sum(
-            round(truth.max_concurrency * 176) if truth.hybrid else truth.capacity_tokens // 16
-            for truth in self.mode.engines
-        )
-
-    def _counters(self) -> Iterator[Metric]:
-        names = self.mode.names
-        plain: dict[str, Callable[[Truth], float]] = {
-            "prompt_tokens": lambda t: t.computed + t.cached,
-            "generation_tokens": lambda t: t.decode,
-            "num_preemptions": lambda t: t.preemptions,
-            ("prefix_cache_queries" if names.hits_in_tokens else "gpu_prefix_cache_queries"): lambda t: (
-                t.computed + t.cached
-            ),
-            ("prefix_cache_hits" if names.hits_in_tokens else "gpu_prefix_cache_hits"): lambda t: t.cached,
-        }
-        if names.cached_total:
-            plain["prompt_tokens_cached"] = lambda t: t.cached
-        if any(truth.drafts is not None for truth in self.mode.engines):
-            plain["spec_decode_num_drafts"] = lambda t: t.drafts or 0.0
-            plain["spec_decode_num_draft_tokens"] = lambda t: (t.drafts or 0.0) * len(t.accepted_shares)
-            plain["spec_decode_num_accepted_tokens"] = lambda t: (t.drafts or 0.0) * sum(t.accepted_shares)
-        for name, per_second in plain.items():
-            yield self._counter(name, None, lambda t, read=per_second: {"": read(t)})
-        yield self._counter("request_success", "finished_reason", lambda t: {"stop": t.requests, "abort": 0.0})
-        if names.by_source:
-            yield self._counter(
-                "prompt_tokens_by_source",
-                "source",
-                lambda t: {"local_compute": t.computed, "local_cache_hit": t.cached, "external_kv_transfer": 0.0},
-            )
-        if any(truth.accepted_shares for truth in self.mode.engines):
-            yield self._counter(
-                "spec_decode_num_accepted_tokens_per_pos",
-                "position",
-                lambda t: {str(i): (t.drafts or 0.0) * share for i, share in enumerate(t.accepted_shares)},
-            )
-
-    def _counter(self, name: str, label: str | None, per_second: Callable[[Truth], dict[str, float]]) -> Metric:
-        extra = [] if label is None else [label]
-        family = CounterMetricFamily(f"vllm:{name}", name, labels=["engine", "model_name", *extra])
-        for labels, truth in self._each():
-            for value, rate in per_second(truth).items():
-                whole = float(int(rate * self._worked(name, truth)))
-                family.add_metric([*labels, *([value] if extra else [])], whole, created=self.started_at)
-        return family
-
-    def _worked(self, name: str, truth: Truth) -> float:
-        """Seconds of work behind a counter: decoding goes on while prompts wait for their first token."""
-        decoding = name in {"generation_tokens", self.mode.names.inter_token} or name.startswith("spec_decode")
-        return truth.decoded(self.seconds) if decoding else truth.credited(self.seconds)
-
-    def _histograms(self) -> Iterator[Metric]:
-        yield self._histogram("time_to_first_token_seconds", TTFT_BOUNDS, lambda t: (t.requests, *t.ttft))
-        yield self._histogram(self.mode.names.inter_token, INTER_TOKEN_BOUNDS, lambda t: (t.steps, *t.inter_token))
-        yield self._histogram("request_queue_time_seconds", QUEUE_BOUNDS, lambda t: (t.requests, *t.queue))
-        yield self._histogram(
-            "request_prefill_time_seconds",
-            QUEUE_BOUNDS,
-            lambda t: (t.requests, t.prefill_seconds_per_request, t.prefill_seconds_per_request),
-        )
-        yield self._histogram(
-            "request_prefill_kv_computed_tokens",
-            (1.0, 100.0, 10_000.0),
-            lambda t: (t.requests, *(2 * [t.computed / t.requests if t.requests else 0.0])),
-        )
-
-    def _histogram(
-        self, name: str, bounds: tuple[float, ...], read: Callable[[Truth], tuple[float, float, float]]
-    ) -> Metric:
-        family = HistogramMetricFamily(f"vllm:{name}", name, labels=["engine", "model_name"])
-        for labels, truth in self._each():
-            rate, low, high = read(truth)
-            count = int(rate * self._worked(name, truth))
-            buckets = [(str(bound), float(int(count * _share_below(bound, low, high)))) for bound in bounds]
-            family.add_metric(labels, [*buckets, ("+Inf", float(count))], sum_value=count * (low + high) / 2)
-        return family
-
-
-def _share_below(bound: float, low: float, high: float) -> float:
-    """Share of values spread evenly over low..high that do not pass ``bound``."""
-    if high <= low:
-        return float(bound >= high)
-    return min(1.0, max(0.0, (bound - low) / (high - low)))
 
 
 class TruthServer:
@@ -202,11 +56,13 @@ class TruthServer:
         self.hold_seconds = hold_seconds
         """How long the slow mode sleeps."""
         self._change_after = change_after
-        """Seconds from the first scrape to the restart or the death in the modes of that name; None is never."""
+        """Seconds from the first scrape to what happens in modes in which something does; None is never."""
         self._change_at: float | None = None
+        self.changed = False
+        """Whether it has happened."""
         self.engines: int | None = None
         """Only so many engines are left; None is all."""
-        self.key: str | None = None
+        self.key: str | None = "k-1" if mode == "key" else None
         """The key that /metrics asks for, as a proxy may; None asks for none."""
         self.requests_seen: list[dict[str, str]] = []
         """Headers of each request, by lower-case name."""
@@ -232,27 +88,39 @@ class TruthServer:
     def text(self) -> bytes:
         """The exposition text of this moment."""
         registry = CollectorRegistry(auto_describe=False)
-        if self._waits:
-            self._began, self._waits = self.clock(), False
-        seconds = self.clock() - self._began
         mode = MODES[self.mode_name]
-        shown = mode if self.engines is None else replace(mode, engines=mode.engines[: self.engines])
-        registry.register(TruthCollector(shown, seconds, self._process_started_at))
-        return generate_latest(registry)
+        if self._waits:
+            self._began, self._waits = self.clock() - mode.age_seconds, False
+        model = "m-adapted" if mode.renamed and self.changed else "m"
+        registry.register(TruthCollector(mode, self._working(), self._process_started_at, model))
+        if self.mode_name == "openmetrics":
+            text = openmetrics.generate_latest(registry).decode().removesuffix("# EOF\n")
+        else:
+            text = generate_latest(registry).decode()
+        shape = SHAPES.get(self.mode_name)
+        return (text if shape is None else shape(text, self.changed)).encode()
+
+    def _working(self) -> dict[int, float]:
+        """The engines that are there, with the seconds since each began."""
+        mode, now = MODES[self.mode_name], self.clock()
+        seconds = dict.fromkeys(range(len(mode.engines))[: self.engines], now - self._began)
+        if self.changed and self._change_at is not None:
+            seconds |= dict.fromkeys(mode.anew, now - self._change_at)
+            seconds = {number: since for number, since in seconds.items() if number not in mode.lost}
+        return seconds
 
     def change(self) -> bool:
-        """At a scrape: restart when the mode wants it and it is time; False when the server is to be dead."""
+        """At a scrape: whether it is time for what the mode has happen; False when the server is to be dead."""
         now = self.clock()
-        if self._change_after is None or self.mode_name not in {"restart", "death"}:
+        if self._change_after is None:
             return True
         if self._change_at is None:
             self._change_at = now + self._change_after
-        if now < self._change_at:
-            return True
-        if self.mode_name == "restart":
+        self.changed = now >= self._change_at
+        if self.changed and self.mode_name == "restart":
             self._change_at = now + self._change_after
             self.restart()
-        return self.mode_name == "restart"
+        return not (self.changed and self.mode_name == "death")
 
     def close(self) -> None:
         """Stop answering; the port is free afterwards."""
@@ -278,9 +146,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer()
 
     def _answer(self) -> None:
-        path = self.path.partition("?")[0]
+        path = self.path.partition("?")[0].removeprefix("/behind/a/prefix")
+        page = PAGES.get(self.truth.mode_name, {}).get(path)
         wanted = self.truth.key
-        if path == "/metrics" and wanted is not None and self.headers["Authorization"] != f"Bearer {wanted}":
+        if page is not None:
+            self._send(page.body, page.kind, page.status, headers=page.headers)
+        elif path == "/metrics" and wanted is not None and self.headers["Authorization"] != f"Bearer {wanted}":
             self._send(b"no\n", status=401)
         elif path == "/metrics":
             self._metrics()
@@ -318,9 +189,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(text)
 
     def _send(
-        self, body: bytes, kind: str = "text/plain; version=0.0.4", status: int = 200, claimed_length: int = -1
+        self,
+        body: bytes,
+        kind: str = "text/plain; version=0.0.4",
+        status: int = 200,
+        claimed_length: int = -1,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body) if claimed_length < 0 else claimed_length))
         self.end_headers()

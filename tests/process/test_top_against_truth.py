@@ -47,6 +47,12 @@ def test_a_server_that_gives_no_figures_is_a_sentence_and_exit_code_one(shown: d
         ("overflow", "beyond the last bucket"),
         ("api-servers", "API servers"),
         ("old-blind", "incl. cached"),
+        ("dp8-lost", "Engine 3 is no longer"),
+        ("engine-restart", "Engine 1 began anew"),
+        ("sleep-2", "weights and KV discarded"),
+        ("sleep-0", "paused"),
+        ("sglang", "This is SGLang, not vLLM"),
+        ("no-log-stats", "This vLLM publishes no figures"),
     ],
 )
 def test_what_is_special_is_said(shown: dict[str, Shown], mode: str, note: str) -> None:

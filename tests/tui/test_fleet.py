@@ -101,7 +101,7 @@ async def test_the_marked_server_is_told_of_below_and_a_failure_in_one_whole_sen
     async with fleet([servers["dp2"].url, servers["idle"].url], size=SMALLEST) as pilot:
         await until_shown(pilot, "80,000 / 400,000 tokens", "hits 31 %", "2 engines:")
         await pilot.press("down")
-        await until(pilot, lambda: "the host is not reachable." in words_of(shown(pilot)))
+        await until(pilot, lambda: "the connection was refused, as nothing listens there." in words_of(shown(pilot)))
 
 
 async def test_a_server_by_url_opens_its_live_screen_and_back_is_the_fleet(servers: dict[str, TruthServer]) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from base64 import b64encode
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from cockpit.errors import CockpitError
 from cockpit.telemetry.fetch import FetchProblem, fetch, metrics_url, open_client
+from cockpit.telemetry.identify import identify
 from cockpit.telemetry.scrape import Scrape
 
 
@@ -152,7 +156,19 @@ def test_the_user_and_password_of_a_url_are_sent_and_its_path_is_quoted():
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nvllm:a 1\n\r\n", "broke off"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nno number\r\n", "was not HTTP"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", "compressed"),
-        (b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere/\r\nContent-Length: 0\r\n\r\n", "HTTP 302"),
+        (
+            b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere/\r\nContent-Length: 0\r\n\r\n",
+            "another host, as for a login",
+        ),
+        (b"HTTP/1.1 307 T\r\nLocation: /metrics/\r\nContent-Length: 0\r\n\r\n", "another path (HTTP 307)"),
+        (b"HTTP/1.1 308 P\r\nLocation: https://127.0.0.1/\r\nContent-Length: 0\r\n\r\n", "on to https://"),
+        (b"HTTP/1.1 302 F\r\nLocation: http://[x/\r\nContent-Length: 0\r\n\r\n", "sends elsewhere (HTTP 302)"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n <!doctype html><html", "a web page"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\nhi\n", "a web page"),
+        (b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"a": 12}', "JSON"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "no /metrics there (HTTP 404)"),
+        (b"HTTP/1.1 401 U\r\nContent-Length: 0\r\n\r\n", "asks for a key (HTTP 401)"),
+        (b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n", "HTTP 502"),
         (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n", "was not HTTP"),
         (b"", "broke off"),
     ],
@@ -177,3 +193,55 @@ def test_a_server_without_tls_is_said_to_have_none():
         got = fetch(open_client(f"https://127.0.0.1:{port}/metrics"), now=1.0)
     assert isinstance(got, FetchProblem)
     assert "TLS" in got.reason
+
+
+@pytest.fixture
+def untrusted(tmp_path):
+    """The port of a TLS server whose certificate no authority of this machine signed."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl here to make a certificate with")
+    words = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=elsewhere -keyout key.pem -out cert.pem"
+    subprocess.run(["openssl", *words.split()], cwd=tmp_path, capture_output=True, check=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                context.wrap_socket(connection, server_side=True)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join(5)
+
+
+def test_a_certificate_that_is_not_trusted_is_said_with_what_to_do(untrusted):
+    got = fetch(open_client(f"https://127.0.0.1:{untrusted}/metrics"), now=1.0)
+    assert isinstance(got, FetchProblem)
+    assert "certificate is not valid here (self-signed" in got.reason.replace("self signed", "self-signed")
+    assert "SSL_CERT_FILE" in got.fix
+
+
+def test_a_host_that_has_no_address_is_said():
+    got = fetch(open_client("http://no-such-host.invalid/metrics"), now=1.0)
+    assert isinstance(got, FetchProblem)
+    assert "no address is known" in got.reason
+
+
+@pytest.mark.parametrize(
+    ("pages", "server"),
+    [
+        ({"/v1/models": b'{"data": [{"owned_by": "sglang"}]}'}, "SGLang"),
+        ({"/v1/models": b'{"data": [{"owned_by": "vllm"}]}'}, "vLLM"),
+        ({"/v1/models": b'{"data": [{"owned_by": 5}]}', "/": b"Ollama is running"}, "Ollama"),
+        ({"/info": b'{"model_id": "m", "max_total_tokens": 9}'}, "text-generation-inference"),
+        ({"/info": b'{"model_id": "m", "model_type": {"embedding": {}}}'}, "text-embeddings-inference"),
+        ({"/v1/models": b"[" * 100_000, "/info": b"[]"}, None),
+        ({"/v1/models": b'{"data": ["x"]}', "/": b"<html>"}, None),
+        ({}, None),
+    ],
+)
+def test_what_serves_is_told_by_what_it_says_of_itself(pages, server):
+    assert identify(pages.get) == server

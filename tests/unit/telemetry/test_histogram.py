@@ -50,16 +50,20 @@ def test_a_window_holds_only_what_came_after_its_beginning():
     assert (window.count, mean(window)) == (5, 3.0)
 
 
-def test_other_buckets_or_fewer_observations_give_no_window():
-    assert delta(of([0.5]), of([0.5], bounds=(1.0, 3.0))) is None
+def test_of_other_buckets_those_that_both_have_are_kept_and_fewer_observations_give_no_window():
+    grown = delta(of([0.5], bounds=(1.0, 2.0)), of([0.5, 0.7, 2.5], bounds=(1.0, 3.0)))
+    assert grown is not None
+    assert (grown.bounds, grown.cumulative, grown.count, grown.total) == ((1.0,), (1,), 2, pytest.approx(3.2))
     assert delta(of([0.5, 0.5]), of([0.5])) is None
 
 
-def test_engines_are_added_only_when_their_buckets_agree():
+def test_engines_are_added_in_the_buckets_that_all_have():
     both = together([of([0.5]), of([3.0])])
     assert both is not None
     assert (both.cumulative, both.count, both.total) == ((1, 1, 2), 2, 3.5)
-    assert together([of([0.5]), of([0.5], bounds=(9.0,))]) is None
+    coarse = together([of([0.5]), of([0.5], bounds=(9.0,))])
+    assert coarse is not None
+    assert (coarse.bounds, mean(coarse), quantile(coarse, 0.95)) == ((), 0.5, None)
     assert together([of([0.5]), None]) is None
     assert together([]) is None
 

@@ -99,6 +99,85 @@ def test_both_names_of_a_renamed_family_are_not_added_up():
     assert kv(parse_scrape(text, at=1.0)).used_fraction == pytest.approx(0.4)
 
 
+def test_exemplars_times_and_the_end_mark_of_openmetrics_are_no_part_of_a_value():
+    text = (
+        'vllm:time_to_first_token_seconds_bucket{engine="0",le="1.0"} 3 # {trace_id="a} 9"} 0.5 1795982119.5\n'
+        'vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf"} 4 1795982119.5 # {} 2.0\n'
+        'vllm:time_to_first_token_seconds_sum{engine="0"} 2.5e+00\n'
+        'vllm_num_requests_running{engine="0",model_name="m"} 2.0\n'
+        "# EOF\n"
+    )
+    scrape = parse_scrape(text, at=1.0)
+    ttft = scrape.engines["0"].histograms["ttft"]
+    assert (ttft.cumulative, ttft.count, ttft.total) == ((3.0,), 4.0, 2.5)
+    assert (scrape.gauge("running"), scrape.models, scrape.skipped_lines) == (2, ("m",), 0)
+
+
+def test_a_series_that_stands_twice_counts_once_and_a_share_of_two_names_is_no_sum():
+    text = (
+        'vllm:generation_tokens_total{engine="0",model_name="a"} 5\n'
+        'vllm:generation_tokens_total{engine="0",model_name="a"} 7\n'
+        'vllm:generation_tokens_total{engine="0",model_name="b"} 100\n'
+        'vllm:kv_cache_usage_perc{engine="0",model_name="a"} 0.6\n'
+        'vllm:kv_cache_usage_perc{engine="0",model_name="b"} 0.7\n'
+    )
+    scrape = parse_scrape(text, at=1.0)
+    assert scrape.counter("generation") == 107
+    assert kv(scrape).used_fraction == 0.7
+
+
+def test_servers_behind_one_address_are_engines_by_the_label_that_tells_them_apart():
+    text = "".join(
+        f'vllm:num_requests_running{{engine="0",model_name="m",pod="{pod}"}} {running}\n'
+        f'vllm:kv_cache_usage_perc{{engine="0",model_name="m",pod="{pod}"}} 0.5\n'
+        f'vllm:cache_config_info{{engine="0",pod="{pod}",kv_cache_size_tokens="1000"}} 1\n'
+        for pod, running in (("a", 1), ("b", 2))
+    )
+    scrape = parse_scrape(text, at=1.0)
+    pool = kv(scrape)
+    assert list(scrape.engines) == ["0 a", "0 b"]
+    assert (scrape.gauge("running"), pool.capacity_tokens, pool.used_fraction) == (3, 2000, 0.5)
+
+
+def test_a_figure_that_one_engine_does_not_give_is_no_sum_of_the_others():
+    text = "".join(
+        f'vllm:num_requests_running{{engine="{engine}"}} 1\n'
+        f'vllm:num_requests_waiting{{engine="{engine}"}} {waiting}\n'
+        f'vllm:kv_cache_usage_perc{{engine="{engine}"}} {waiting}\n'
+        for engine, waiting in (("0", "0.5"), ("1", "NaN"))
+    )
+    scrape = parse_scrape(text, at=1.0)
+    assert (scrape.gauge("running"), scrape.gauge("waiting"), kv(scrape).used_fraction) == (2, None, None)
+
+
+@pytest.mark.parametrize(
+    ("states", "sleeps"),
+    [("100", "awake"), ("010", "weights_offloaded"), ("001", "discard_all"), ("000", "paused")],
+)
+def test_every_depth_of_sleep_is_told(states, sleeps):
+    names = ("awake", "weights_offloaded", "discard_all")
+    lines = [
+        f'vllm:engine_sleep_state{{engine="0",sleep_state="{name}"}} {value}.0\n'
+        for name, value in zip(names, states, strict=True)
+    ]
+    for text in ("".join(lines), "".join(reversed(lines))):
+        assert parse_scrape(text, at=1.0).engines["0"].sleep_state == sleeps
+
+
+@pytest.mark.parametrize(
+    ("line", "server"),
+    [
+        ("sglang:num_running_reqs 1\n", "SGLang"),
+        ("llamacpp:requests_processing 1\n", "llama.cpp"),
+        ("tgi_request_count 4\n", "text-generation-inference"),
+        ("python_info 1\n", None),
+        ('# HELP sglang:x y\nvllm:num_requests_running{engine="0"} 1\nsglang:x 1\n', None),
+    ],
+)
+def test_another_server_is_known_by_the_names_of_its_figures(line, server):
+    assert parse_scrape(line, at=1.0).other_server == server
+
+
 def test_absurdly_long_lines_and_endless_samples_are_bounded():
     long_line = 'vllm:num_requests_running{engine="' + "x" * 100_000 + '"} 1\n'
     many = "".join(f'vllm:num_requests_running{{engine="{i}"}} 1\n' for i in range(vllm.MAX_SAMPLES + 50))

@@ -245,8 +245,26 @@ def test_a_key_is_sent_only_to_a_server_that_asks_for_one(truth, ticking):
     assert [headers.get("authorization") for headers in closed_one.requests_seen] == [None, "Bearer k-1"]
 
 
-@pytest.mark.parametrize("key", [None, "wrong"])
-def test_a_server_that_asks_for_another_key_is_a_sentence(truth, ticking, key):
+@pytest.mark.parametrize(("key", "said"), [(None, "asks for a key"), ("wrong", "asks for another key")])
+def test_a_server_that_asks_for_a_key_is_a_sentence_with_a_fix(truth, ticking, key, said):
     server = truth("steady")
     server.key = "k-1"
-    assert "asks for another key" in ticking(server, api_key=key).tick().notes[0]
+    note = ticking(server, api_key=key).tick().notes[0]
+    assert said in note and "VLLM_API_KEY" in note and "wrong" not in note
+
+
+def test_a_clock_that_is_set_back_or_ahead_changes_no_age(truth, clock):
+    server = truth("steady")
+    sampler = Sampler(server.url, clock=clock, read_gpus=False)
+    for at in (2_000_000.0, 1_000.0, 9_000_000.0):
+        clock.pass_seconds(1.0)
+        frame = sampler.tick(at, "ready")
+        assert (frame.at, frame.age_seconds, frame.stale) == (at, 0.0, False)
+    assert frame.throughput.decode_tokens_per_second == pytest.approx(90, rel=0.02)
+    server.mode_name = "error"
+    for at, age in ((5.0, 4.0), (4.0, 8.0), (3.0, 12.0)):
+        clock.pass_seconds(4.0)
+        frame = sampler.tick(at, "ready")
+        assert frame.age_seconds == age
+    assert shows_nothing(frame)
+    sampler.close()
