@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -104,10 +105,19 @@ def engine() -> Engine:
         pytest.skip(f"{error.title}: `make engine` installs one")
 
 
+@pytest.fixture(scope="session")
+def host() -> str:
+    """Where the servers of this worker listen: vLLM binds its port late, and another worker would choose the same."""
+    lane = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    return f"127.0.0.{int(lane) + 1}"
+
+
 @pytest.fixture(scope="module")
-def home(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def home(engine: Engine, host: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """State and settings of this module, seen by this process and its children; nothing of it runs afterwards."""
     folder = tmp_path_factory.mktemp("home")
+    (folder / "config" / "cockpit").mkdir(parents=True)
+    (folder / "config" / "cockpit" / "config.yaml").write_text(f"host: {host}\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
         patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))

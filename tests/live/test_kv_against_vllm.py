@@ -187,16 +187,16 @@ _GATED_DELTA = {
 }
 
 
-def _boot(engine: Engine, folder: Path, *flags: str) -> str:
+def _boot(engine: Engine, host: str, folder: Path, *flags: str) -> str:
     """The log of a server up to the line with its KV cache size; it is stopped then."""
     words = ["serve", str(folder), "--load-format", "dummy", "--enforce-eager", "--max-model-len", "4096"]
     words += [
         "--max-num-seqs",
         "8",
         "--host",
-        "127.0.0.1",
+        host,
         "--port",
-        str(first_free_port("127.0.0.1", 18744)),
+        str(first_free_port(host, 18744)),
         *flags,
     ]
     file = folder / "server.log"
@@ -232,7 +232,7 @@ def _boot(engine: Engine, folder: Path, *flags: str) -> str:
     ids=["windows", "two sizes and sharing", "sharing alone", "gated delta"],
 )
 def test_a_server_prints_what_was_forecast(
-    engine: Engine, tmp_path: Path, config: dict[str, Any], flags: list[str], block: int
+    engine: Engine, host: str, tmp_path: Path, config: dict[str, Any], flags: list[str], block: int
 ) -> None:
     folder = tmp_path / "model"
     shutil.copytree(paths.shipped("slugs") / "cpu" / "tiny-qwen3", folder)
@@ -244,7 +244,9 @@ def test_a_server_prints_what_was_forecast(
     settings = KvSettings(max_model_len=4096, platform="cpu", engine_version=engine.version)
     forecast = forecast_kv(model, settings, GIB)
     assert isinstance(forecast, KvForecast)
-    printed = re.search(r"KV cache size: ([\d,]+) tokens, .* per request: ([\d.]+)x", _boot(engine, folder, *flags))
+    printed = re.search(
+        r"KV cache size: ([\d,]+) tokens, .* per request: ([\d.]+)x", _boot(engine, host, folder, *flags)
+    )
     assert printed is not None
     assert printed.group(1) == f"{forecast.capacity_tokens:,}"
     assert printed.group(2) == f"{forecast.max_concurrency:.2f}"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.launch.types import LaunchPlan
+from cockpit.rig.leftovers import Leftover, find_settled_leftovers
 from cockpit.supervisor import process, store
 from cockpit.supervisor.ready import Progress, wait_ready
 from cockpit.supervisor.spawn import Running
@@ -23,10 +24,17 @@ FAKE_SERVER = Path(__file__).parents[1] / "fakes" / "fake_server.py"
 def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
+    # Tests run side by side: what another one orphans is neither shown nor ended here.
+    monkeypatch.setattr("cockpit.supervisor.others.find_settled_leftovers", lambda: _own_leftovers(str(tmp_path)))
     yield tmp_path
     for record in store.load_all()[0]:
         for who in process.members_of(record):
             process.send_signal(who, signal.SIGKILL)
+
+
+def _own_leftovers(home: str) -> tuple[Leftover, ...]:
+    found = find_settled_leftovers()
+    return tuple(left for left in found if home in Path(f"/proc/{left.pid}/environ").read_text(errors="replace"))
 
 
 @pytest.fixture

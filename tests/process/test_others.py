@@ -117,10 +117,10 @@ def test_an_instance_on_record_is_not_foreign_and_one_of_another_home_is_its_hom
     assert other_of(own) is not None
     store.save(running.record)
     assert stop(running).stopped
-    elsewhere = serve(env={MARK: "/nowhere/instances/x.json"})
+    elsewhere = serve("--boot-seconds", "60", env={MARK: "/nowhere/instances/x.json"})
     assert wait_for(lambda: "serve" in Path(f"/proc/{elsewhere.pid}/cmdline").read_text())
     assert other_of(elsewhere.pid) is None
-    server = serve(env={MARK: str(paths.instances_home() / "gone.json")})
+    server = serve("--boot-seconds", "60", env={MARK: str(paths.instances_home() / "gone.json")})
     assert found(server.pid).kind == "foreign"
 
 

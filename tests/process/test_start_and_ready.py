@@ -27,13 +27,13 @@ Plans = Callable[..., LaunchPlan]
 
 
 def test_a_server_is_seen_starting_then_ready_with_its_figures(make_plan: Plans) -> None:
-    running = start(make_plan("--fork-children", "2", "--boot-seconds", "0.6"))
+    running = start(make_plan("--fork-children", "2", "--boot-seconds", "1.5"))
     seen = list(wait_ready(running, 20))
-    assert [progress.life for progress in seen[:2]] == ["starting", "starting"]
+    assert {progress.life for progress in seen[:-1]} == {"starting"}
     last = seen[-1]
     assert last.life == "ready" and last.boot.ready and not last.timed_out
     assert last.boot.facts.capacity_tokens == 2_097_152
-    assert 0.6 <= last.seconds < 20
+    assert 1.5 <= last.seconds < 20
     record = store.load("cpu-fake")
     assert record.ready_at is not None and record.process is not None
     assert len(record.descendants) == 3  # two children and a grandchild

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from cockpit.config import Config
-from cockpit.rig.types import OverlayState, Rig
+from cockpit.rig.types import Engine, EngineProblem, OverlayState, Rig
 from cockpit.rules.overlays import AUTOROUND_INT8, QUANTIZED_EMBEDDING
 from cockpit.session import Session
 from cockpit.supervisor import process, store
@@ -22,6 +23,8 @@ from cockpit.supervisor import process, store
 from .world import CPU_DISTRIBUTIONS, CPU_RIG, CUDA_DISTRIBUTIONS, HOST, fake_engine
 
 MakeSession = Callable[..., Session]
+_PROBED: dict[str, bytes] = {}
+"""What the real probe has said of the fake engines in the first test's folder."""
 
 
 class ScreenText(SingleFileSnapshotExtension):
@@ -63,6 +66,16 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             process.send_signal(who, signal.SIGKILL)
 
 
+def _found(session: Session, folder: str) -> tuple[list[Engine], list[EngineProblem]]:
+    """The engines below ``folder``, which are those of every test: probed once, else two Pythons start a test."""
+    if not _PROBED:
+        found, problems = session._found_engines
+        assert not problems
+        _PROBED[folder] = msgspec.json.encode(found)
+    ((probed, engines),) = _PROBED.items()
+    return msgspec.json.decode(engines.replace(probed.encode(), folder.encode()), type=list[Engine]), []
+
+
 @pytest.fixture
 def make_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeSession:
     """A real session whose engines are fake vLLMs and whose rig is fixed: ``make_session(rig=rig_of(2))``."""
@@ -73,6 +86,7 @@ def make_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeSession
             root = tmp_path / "engines" / name
             engines.append(str(root if root.exists() else fake_engine(root, distributions)))
         session = Session(Config(engines=engines, refresh_seconds=0.2, **settings))
+        session.__dict__["_found_engines"] = _found(session, str(tmp_path))
         monkeypatch.setattr("cockpit.session.read_rig", lambda: rig)
         # A vLLM without sources fits no overlay; this one is to be like a real 0.33, which both fit.
         found, problems = session._found_engines
