@@ -62,6 +62,7 @@ async def test_escape_and_no_leave_it_dead(session: Session) -> None:
         await until_dead(pilot, "cpu/long")
         dead = store.find("cpu/long")
         for key in ("escape", "n"):
+            await until_shown(pilot, "f fix")  # the reason may come a look after the death
             await pilot.press("f")
             await until_shown(pilot, "Start cpu-long again?")
             await pilot.press(key)

@@ -20,7 +20,8 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     for variable in ("VLLM_API_KEY", "VLLM_MARLIN_INPUT_DTYPE", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(variable, raising=False)
-    # What else serves on this host is none of these tests' business.
+    # What else serves on this host and what its processor has are none of these tests' business.
+    monkeypatch.setattr("cockpit.rig.facts.has_amx", lambda: False)
     monkeypatch.setattr("cockpit.supervisor.others.find_foreign", lambda _: ())
     monkeypatch.setattr("cockpit.supervisor.others.find_settled_leftovers", tuple)
     return tmp_path / "xdg"
