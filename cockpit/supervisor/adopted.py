@@ -6,6 +6,7 @@ import contextlib
 import re
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -48,7 +49,18 @@ def load_adopted() -> tuple[tuple[Adopted, ...], str | None]:
         return (), f"the adopted servers cannot be read: delete {_file()}"
     if found.format_version != 1:
         return (), f"{_file()} was written by another version of cockpit (format {found.format_version})"
+    if not all(_is_usable(one.url) for one in found.servers):
+        return (), f"the adopted servers cannot be read, one has no usable URL: correct or delete {_file()}"
     return found.servers, None
+
+
+def _is_usable(url: str) -> bool:
+    """Whether the address can be taken apart; the file may have been edited by hand."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.scheme in ("http", "https") and (parts.port or 1) > 0
+    except ValueError:
+        return False
 
 
 def remember(url: str, model: str | None, name: str | None = None) -> Adopted:

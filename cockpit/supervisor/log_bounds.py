@@ -107,10 +107,11 @@ def _copy_rest(descriptor: int, start: int, copy: int) -> int:
 def prune(known: Collection[str], kept: int = _KEPT_LOGS, kept_bytes: int = _KEPT_BYTES) -> int:
     """Delete the oldest logs that no record names until ``kept`` files and ``kept_bytes`` are left; how many went."""
     found: list[tuple[float, int, Path]] = []
+    kept_paths = {str(Path(one).resolve()) for one in known}
     with contextlib.suppress(OSError):
-        for path in paths.logs_home().iterdir():
+        for path in paths.logs_home().resolve().iterdir():
             status = path.stat(follow_symlinks=False)
-            if stat.S_ISREG(status.st_mode) and str(path).removesuffix(".1") not in known and _is_log(path):
+            if stat.S_ISREG(status.st_mode) and str(path).removesuffix(".1") not in kept_paths and _is_log(path):
                 found.append((status.st_mtime, status.st_size, path))
     gone, total = 0, 0
     for number, (_, size, path) in enumerate(sorted(found, key=lambda one: one[0], reverse=True)):

@@ -61,7 +61,7 @@ def find_others(records: Iterable[InstanceRecord]) -> tuple[list[Other], list[st
 def find_other(name: str, records: Iterable[InstanceRecord]) -> Other | None:
     """The one of that name, or the foreign server with that pid as its name."""
     others, _ = find_others(records)
-    return next((one for one in others if name in (one.name, str(one.pid))), None)
+    return next((one for one in others if name == one.name or (one.pid is not None and name == str(one.pid))), None)
 
 
 def instance_at(url: str, records: Iterable[InstanceRecord]) -> InstanceRecord | None:

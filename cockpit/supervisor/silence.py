@@ -78,7 +78,8 @@ def _rests(seen: Evidence) -> bool:
     return (
         seen.cores is not None
         and seen.cores < _IDLE_CORES
-        and (seen.read_bytes_per_second or 0) < _READING_BYTES
+        and seen.read_bytes_per_second is not None
+        and seen.read_bytes_per_second < _READING_BYTES
         and all(gpu is not None and gpu < _IDLE_GPU for gpu in seen.gpus)
     )
 
@@ -101,6 +102,10 @@ def _reads(boot: BootState, seen: Evidence) -> str:
     text = f"the weights are read at {_speed(speed)}"
     size = boot.facts.checkpoint_gib
     return text if not size else f"{text}; all {size:.1f} GiB take {duration(size * GIB / speed)} at that"
+
+
+def _unread(seen: Evidence) -> str:
+    return "" if seen.read_bytes_per_second is None else "nothing is read from disk and "
 
 
 def _downloads(_: BootState, seen: Evidence) -> str:
@@ -197,7 +202,7 @@ _TABLE: tuple[_Row, ...] = (
         stages=("weights",),
         seconds=20,
         when=lambda _, seen: _works(seen),
-        sentence=lambda _, seen: f"nothing is read from disk and {_cores(seen)}: the weights are unpacked and sorted",
+        sentence=lambda _, seen: f"{_unread(seen)}{_cores(seen)}: the weights are unpacked and sorted",
     ),
     _Row(
         id="weights-stuck",

@@ -110,3 +110,8 @@ def test_the_oldest_logs_that_no_record_names_are_deleted(tmp_path: Path, monkey
     left = sorted(path.name for path in folder.iterdir())
     assert left == ["a-0.log", "a-6.log", "a-7.log", "a-8.log", "a-9.log", "link.log", "notes.txt"]
     assert prune(known, kept=10, kept_bytes=250) == 2
+    # Records hold resolved paths, and the state home may be a link.
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "link"))
+    assert prune(known, kept=0) == 2
+    assert (folder / "a-0.log").exists()
