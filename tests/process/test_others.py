@@ -241,7 +241,7 @@ def test_what_is_no_server_url_is_refused(url: str) -> None:
 
 def test_a_broken_list_of_adopted_servers_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     paths.ensure_private(paths.state_home())
-    far = b'{"format_version": 1, "servers": [{"name": "a", "url": "http://h:99999", "model": null, "adopted_at": 1.0}]}'
+    far = b'{"format_version":1,"servers":[{"name":"a","url":"http://h:99999","model":null,"adopted_at":1.0}]}'
     for content in (b"{", b'{"format_version": 7}', b"\xff", b"[" * 100_000, far):
         (paths.state_home() / "adopted.json").write_bytes(content)
         assert cli.main(("ps",)) == 0
