@@ -25,7 +25,8 @@ def doctor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(variable, raising=False)
 
 
-def test_one_line_a_check_and_the_same_as_json(cockpit: Cockpit) -> None:
+def test_one_line_a_check_and_the_same_as_json(cockpit: Cockpit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "find_leftovers", tuple)  # tests that run beside this one orphan some between both
     shown = cockpit("doctor")
     done = cockpit("doctor", "--json")
     assert [set(check) for check in done.json] == [{"check", "status", "message", "fix"}] * len(done.json)
