@@ -19,18 +19,21 @@ def overlay_state(ctx: Context, overlay: str) -> OverlayState | None:
     return None if ctx.engine is None else ctx.engine.overlays.get(overlay)
 
 
-def packed_embedding_bits(ctx: Context) -> int | None:
-    """Width of a quantized embed_tokens that Qwen3.5's code has to read; None when there is none."""
-    checkpoint = ctx.checkpoint
+def embedding_packing(ctx: Context) -> str | None:
+    """Quantization method of a packed embed_tokens that Qwen3.5's code has to read and, as far as is known, does not;
+    None when there is none."""
+    checkpoint, engine = ctx.checkpoint, ctx.engine
     bits = ctx.slug.weights.embedding_bits if checkpoint is None else checkpoint.quantization.embed_tokens_bits
     concerned = checkpoint is None or checkpoint.architecture.startswith("Qwen3_5")
-    return bits if concerned and bits is not None and bits < 16 else None
+    read = engine is not None and engine.quantized_embedding
+    if ctx.slug.platform != "cuda" or not concerned or read or bits is None or bits >= 16:
+        return None
+    return ctx.slug.weights.format if checkpoint is None else checkpoint.quantization.method
 
 
 def needs_embedding_overlay(ctx: Context) -> bool:
-    """Whether a packed embedding meets a vLLM that, as far as is known, does not read it."""
-    stock = ctx.engine is None or not ctx.engine.quantized_embedding
-    return ctx.slug.platform == "cuda" and packed_embedding_bits(ctx) is not None and stock
+    """Whether the overlay lets this vLLM read a packed embedding: it acts on compressed-tensors checkpoints only."""
+    return embedding_packing(ctx) == "compressed-tensors"
 
 
 def needs_amx_overlay(ctx: Context) -> bool:

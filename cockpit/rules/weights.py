@@ -9,13 +9,20 @@ from cockpit.checkpoint.types import WeightScheme
 from cockpit.rules.context import Context
 from cockpit.rules.declared import bits_text, disagreement
 from cockpit.rules.finding import Finding, Level
-from cockpit.rules.overlays import QUANTIZED_EMBEDDING, needs_embedding_overlay, overlay_finding, overlay_state
+from cockpit.rules.overlays import (
+    QUANTIZED_EMBEDDING,
+    embedding_packing,
+    needs_embedding_overlay,
+    overlay_finding,
+    overlay_state,
+)
 
 _HUMMING_BITS = (2, 3, 5, 6, 7)
 """Widths that no other WNA16 kernel takes."""
 _HUMMING_CAPABILITY = (7, 5)
 _EMBEDDING_BITS = (2, 4, 8)
 """Widths that divide 32: vLLM's embedding kernel lets no value straddle two words."""
+_EMBEDDING_FAULT = "stock vLLM builds the embedding of Qwen3.5-class models without its quantization (vllm#54304)"
 _MTP_COPIES = ("lm_head", "embed_tokens")
 _EXPERTS_SINCE = (0, 33)
 """First vLLM whose compressed-tensors experts take widths other than 4 and 8."""
@@ -114,14 +121,32 @@ def embeddings(ctx: Context) -> Iterator[Finding]:
             "Use a checkpoint whose embeddings are 8-bit or not quantized.",
         )
         return
+    packing = embedding_packing(ctx)
     if needs_embedding_overlay(ctx):
         yield _embedding_overlay(ctx)
+    elif packing is not None:
+        yield _unread_embedding(ctx, bits, packing)
+
+
+def _is_stock(ctx: Context) -> bool:
+    engine = ctx.engine
+    return engine is not None and engine.quantized_embedding is False and engine.platform == "cuda"
+
+
+def _unread_embedding(ctx: Context, bits: int, packing: str) -> Finding:
+    message = (
+        f"embed_tokens has {bits}-bit weights of {packing}: {_EMBEDDING_FAULT}, and the overlay "
+        f"{QUANTIZED_EMBEDDING} cures that for compressed-tensors only"
+    )
+    fix = "Use a checkpoint whose embeddings are not quantized, or a compressed-tensors one."
+    if _is_stock(ctx):
+        return _block("embedding-packing", message, fix, on_rig=True)
+    return _warn("embedding-packing", message, fix)
 
 
 def _embedding_overlay(ctx: Context) -> Finding:
-    engine = ctx.engine
-    fault = "stock vLLM builds the embedding of Qwen3.5-class models without its quantization (vllm#54304)"
-    known = engine is not None and engine.quantized_embedding is False and engine.platform == "cuda"
+    engine, fault = ctx.engine, _EMBEDDING_FAULT
+    known = _is_stock(ctx)
     if engine is not None and known and overlay_state(ctx, QUANTIZED_EMBEDDING) is None:
         return _block(
             "embedding-overlay",

@@ -326,8 +326,9 @@ def agreed(folder: Path, rig: Rig) -> str:
     assert "slug-disagrees" not in [finding.rule for finding in plan.findings]
     blocks = {finding.rule for finding in refusals(plan.findings)}
     tiny = of.max_model_len is not None and of.max_model_len < 16
-    # Weights that fill the whole rig are what they are.
-    known = {"weights-missing", "gpu-missing", "embedding-width", "kv-one-request", "tokenizer-missing"}
+    known = {"weights-missing", "gpu-missing", "embedding-width", "tokenizer-missing"}
+    # Weights and state that fill the whole rig are what they are.
+    known |= {"kv-one-request", "hybrid-state-blocks"}
     assert blocks <= known | ({"context-native"} if tiny else set())
     return f"blocked by {sorted(blocks)}"
 

@@ -135,6 +135,16 @@ def test_packed_embeddings_bring_theirs(state: str, severity: str) -> None:
     assert finding.severity == severity
 
 
+@pytest.mark.parametrize("known", [None, engine("available"), engine("unsupported")])
+@pytest.mark.parametrize("format", ["auto-round", "gptq", "fp8", "nvfp4"])
+def test_embeddings_that_the_overlay_would_not_touch_bring_nothing(format: Any, known: Any) -> None:
+    of = msgspec.structs.replace(PACKED, format=format, bits=8)
+    planned = plan("int8=off", of=entry(of), with_facts=facts(engine=known))
+    assert planned.overlays == () and not {"PYTHONPATH", "COCKPIT_QUANTIZED_EMBEDDING"} & planned.env.keys()
+    (finding,) = [one for one in planned.findings if one.rule.startswith("embedding")]
+    assert finding.rule == "embedding-packing"
+
+
 @pytest.mark.parametrize(
     ("of", "choice", "rule", "overlay"),
     [

@@ -79,7 +79,8 @@ def found(ctx: Context) -> list[Finding]:
 INT6 = quantized(scheme(6), method="compressed-tensors")
 ASYMMETRIC = quantized(scheme(symmetric=False), scheme(6, symmetric=False), method="compressed-tensors")
 QWEN35 = {"architecture": "Qwen3_5ForConditionalGeneration"}
-EMBEDDED = changed(checkpoint(**QWEN35), embed_tokens_bits=8)
+PACKED_OTHERWISE = changed(checkpoint(**QWEN35), embed_tokens_bits=8)
+EMBEDDED = changed(PACKED_OTHERWISE, method="compressed-tensors")
 MTP_TARGETS = changed(checkpoint(mtp_layers=1), plain_targets=("lm_head", "model.embed_tokens", "model.layers.0.x"))
 MOE6 = checkpoint(INT6, moe=True)
 QUARK = checkpoint(msgspec.structs.replace(quantized(method="other"), declared_method="quark"))
@@ -175,6 +176,22 @@ CASES: dict[str, Case] = {
     "8 bits on a vLLM that is not known": Case(
         context(EMBEDDED, vllm=None), "embedding-overlay", "warn", "checkpoint", "without its quantization",
     ),
+    "8 bits that the overlay does not read": Case(
+        context(PACKED_OTHERWISE, vllm=engine(quantized_embedding=False)), "embedding-packing",
+        says="embed_tokens has 8-bit weights of auto-round: stock vLLM builds",
+    ),
+    "8 bits that the overlay does not read, on a vLLM that is not known": Case(
+        context(PACKED_OTHERWISE, vllm=None), "embedding-packing", "warn", "checkpoint",
+        "cures that for compressed-tensors only",
+    ),
+    "8 bits that the overlay does not read, as the slug declares them": Case(
+        context(
+            weights=Weights(format="fp8", repo="o/n", bits=8, embedding_bits=8),
+            vllm=engine(quantized_embedding=False),
+        ),
+        "embedding-packing", says="8-bit weights of fp8",
+    ),
+    "8 bits that a patched vLLM may read": Case(context(PACKED_OTHERWISE), None),
     "8 bits on a patched vLLM": Case(context(EMBEDDED), None),
     "8 bits on another family": Case(
         context(changed(checkpoint(), embed_tokens_bits=8), vllm=engine(quantized_embedding=False)), None
@@ -282,8 +299,8 @@ def test_every_rule_has_a_case_that_fires() -> None:
     fired = {case.rule for case in CASES.values()}
     assert fired >= {
         "wna16-widths", "humming-missing", "humming-capability", "wna16-zero-points", "embedding-width",
-        "embedding-overlay", "plain-targets", "packed-experts", "architecture", "quantization-method",
-        "checkpoint-unreadable", "weights-missing",
+        "embedding-overlay", "embedding-packing", "plain-targets", "packed-experts", "architecture",
+        "quantization-method", "checkpoint-unreadable", "weights-missing",
     }  # fmt: skip
     assert len(RULES) == 11, "a new rule needs its cases here"
 
