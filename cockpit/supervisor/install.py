@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cockpit import paths
@@ -96,17 +96,19 @@ def remove(engine_id: str) -> None:
             "`cockpit engines` lists them all.",
         )
     home = known[engine_id]
-    with _lock_file(engine_id) as lock:
-        if not _try_lock(lock):
-            raise CockpitError(f"{engine_id} is being installed", fix="Wait for it, or stop that install.")
-        try:
-            marker = read_marker(home)
-            if marker is not None:
-                write_marker(home, Marker(kind=marker.kind))
-            shutil.rmtree(home)
-        except OSError as error:
-            detail = f"{error.filename or home}: {error.strerror or error}"
-            raise FailedError(f"{engine_id} could not be deleted", detail, f"Delete {home} yourself.") from error
+    lock = _take_lock(engine_id)
+    if lock is None:
+        raise CockpitError(f"{engine_id} is being installed", fix="Wait for it, or stop that install.")
+    try:
+        marker = read_marker(home)
+        if marker is not None:
+            write_marker(home, Marker(kind=marker.kind))
+        shutil.rmtree(home)
+    except OSError as error:
+        detail = f"{error.filename or home}: {error.strerror or error}"
+        raise FailedError(f"{engine_id} could not be deleted", detail, f"Delete {home} yourself.") from error
+    finally:
+        _let_go(engine_id, lock)
 
 
 def _finished(home: Path, recipe: Recipe) -> Engine | None:
@@ -168,32 +170,47 @@ def _python_works(python: Path) -> bool:
 
 
 @contextmanager
-def _lock_file(engine_id: str) -> Iterator[int]:
-    """A descriptor of the engine's lock file, closed at the end."""
-    descriptor = os.open(paths.engines_home() / f".{engine_id}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _lock(recipe: Recipe, on_progress: OnProgress) -> Iterator[int]:
+    """Hold the engine's lock, waiting for another install of the same engine to end."""
+    told = False
+    while (descriptor := _take_lock(recipe.engine_id)) is None:
+        if not told:
+            on_progress(_WAITING, f"it is installing {recipe.engine_id} at this moment")
+            told = True
+        time.sleep(_LOCK_POLL_SECONDS)
     try:
         yield descriptor
     finally:
+        _let_go(recipe.engine_id, descriptor)
+
+
+def _lock_file(engine_id: str) -> Path:
+    return paths.engines_home() / f".{engine_id}.lock"
+
+
+def _take_lock(engine_id: str) -> int | None:
+    """A descriptor of the engine's lock file, locked; None while another has it.
+
+    The kernel lets a lock go when its last holder ends.
+    """
+    file = _lock_file(engine_id)
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if file.stat().st_ino == os.fstat(descriptor).st_ino:
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except FileNotFoundError:
+            pass  # who had it before has deleted it: what is locked here guards nothing
         os.close(descriptor)
 
 
-@contextmanager
-def _lock(recipe: Recipe, on_progress: OnProgress) -> Iterator[int]:
-    """Hold the engine's lock, waiting for another install of the same engine to end."""
-    with _lock_file(recipe.engine_id) as descriptor:
-        told = False
-        while not _try_lock(descriptor):
-            if not told:
-                on_progress(_WAITING, f"it is installing {recipe.engine_id} at this moment")
-                told = True
-            time.sleep(_LOCK_POLL_SECONDS)
-        yield descriptor
-
-
-def _try_lock(descriptor: int) -> bool:
-    """Take the lock if it is free. The kernel lets it go when its last holder ends."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _let_go(engine_id: str, descriptor: int) -> None:
+    """Give the lock back, and delete its file where there is no engine to guard."""
+    with suppress(OSError):
+        if not home_of(engine_id).exists():
+            _lock_file(engine_id).unlink()
+    os.close(descriptor)

@@ -8,7 +8,7 @@ import textwrap
 import msgspec
 
 from cockpit.supervisor.boot_pace import Pace
-from cockpit.supervisor.boot_state import STAGES, BootStage, BootState
+from cockpit.supervisor.boot_state import STAGE_NAMES, STAGES, BootStage, BootState
 from cockpit.supervisor.ending import ending, likely_cause
 from cockpit.supervisor.silence import Silence
 from cockpit.tui.content import Row
@@ -23,15 +23,6 @@ _LIBRARY = re.compile(r"^(?:\w+\.)*_\w+\.")
 _EXCEPTION_LINES = 4
 _SHOWN_SECONDS = 1.0
 """A stage that is to come is listed when it usually takes at least as long."""
-STAGE_NAMES = {
-    "environment": "environment",
-    "config": "config",
-    "weights": "weights",
-    "compile": "compile",
-    "kv_pool": "KV pool",
-    "graphs": "CUDA graphs",
-    "ready": "ready",
-}
 
 
 class Death(msgspec.Struct, frozen=True, kw_only=True):

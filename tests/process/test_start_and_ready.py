@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cockpit import paths
+from cockpit.cli.serve import follow, served_json
 from cockpit.errors import CockpitError
 from cockpit.launch.types import LaunchPlan
 from cockpit.supervisor import process, store
@@ -38,6 +39,17 @@ def test_a_server_is_seen_starting_then_ready_with_its_figures(make_plan: Plans)
     assert record.ready_at is not None and record.process is not None
     assert len(record.descendants) == 3  # two children and a grandchild
     assert state_of(record) == "ready"
+    stop(running)
+
+
+def test_stages_are_told_by_the_names_that_the_screen_gives_them(
+    make_plan: Plans, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = start(make_plan())
+    progress = follow(running, 20)
+    said = capsys.readouterr().err
+    assert "  KV pool " in said and "kv_pool" not in said
+    assert "kv_pool" in [stage["id"] for stage in served_json(running, progress)["stages"]]
     stop(running)
 
 

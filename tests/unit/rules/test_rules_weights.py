@@ -17,7 +17,7 @@ from cockpit.rules.context import Context
 from cockpit.rules.declared import formats_of
 from cockpit.rules.finding import Finding
 from cockpit.rules.plan_rules import refusals
-from cockpit.rules.weights import RULES, version_of
+from cockpit.rules.weights import RULES
 
 ALL_WIDTHS = (2, 3, 4, 5, 6, 7, 8)
 
@@ -216,6 +216,17 @@ CASES: dict[str, Case] = {
         context(MOE6, vllm=engine(version="0.32.1", moe_packed_widths=None)), "packed-experts",
         says="vLLM 0.32.1 refuses 6-bit experts",
     ),
+    "6-bit experts of a vLLM that does not say its version": Case(
+        context(MOE6, vllm=engine(version="unknown", moe_packed_widths=None)),
+        "packed-experts", "warn", "checkpoint", "nobody has reported",
+    ),
+    "6-bit experts of a build without a release's number": Case(
+        context(MOE6, vllm=engine(version="0.1.dev1", moe_packed_widths=None)),
+        "packed-experts", "warn", "checkpoint", "nobody has reported",
+    ),
+    "6-bit experts where the code of an unknown version refuses them": Case(
+        context(MOE6, vllm=engine(version="unknown", moe_packed_widths=(4, 8))), "packed-experts",
+    ),
     "6-bit experts where the code refuses them": Case(
         context(MOE6, vllm=engine(moe_packed_widths=(4, 8))), "packed-experts", says="refuses 6-bit experts",
     ),
@@ -378,18 +389,3 @@ def test_what_agrees_or_is_not_said_is_no_finding(of: Checkpoint, words: dict[st
 )
 def test_packed_floats_go_by_their_own_name_too(fixture: str, words: tuple[str, ...]) -> None:
     assert formats_of(inspect(str(FIXTURES / fixture))) == words
-
-
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [
-        ("0.33.0rc1", (0, 33, 0)),
-        ("0.33", (0, 33)),
-        ("1", (1,)),
-        ("dev", ()),
-        ("", ()),
-        ("0.33.0.dev5+g1", (0, 33, 0)),
-    ],
-)
-def test_versions_are_compared_by_their_figures(text: str, version: tuple[int, ...]) -> None:
-    assert version_of(text) == version

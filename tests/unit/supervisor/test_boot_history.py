@@ -169,6 +169,7 @@ DEATH = 'Traceback (most recent call last):\n  File "/x/vllm/a.py", line 1, in f
         ("0.33.1", "2x NVIDIA GeForce RTX 3090", "booted here with vLLM 0.33.0 and never with 0.33.1"),
         ("0.33.0", "2x NVIDIA GeForce RTX 3090", None),
         ("0.33.1", "1x NVIDIA H200", None),
+        ("unknown", "2x NVIDIA GeForce RTX 3090", None),
     ],
 )
 def test_an_unknown_death_after_a_change_of_versions_says_so(
