@@ -15,9 +15,6 @@ from cockpit.planner.forecast_types import Fits, Forecast
 from cockpit.rig.types import Rig
 from cockpit.units import gib, tokens
 
-_CELLS = 22
-"""What a list has for the text of a fit."""
-
 
 class SlugFit(msgspec.Struct, frozen=True, kw_only=True):
     """One slug on one rig."""
@@ -37,11 +34,11 @@ def slug_fit(slug: Slug, chosen: Mapping[str, Any], facts: Facts) -> SlugFit:
     return SlugFit(fits=forecast.fits, reason=forecast.reason, needs_gpus=gpus_missing(ctx), forecast=forecast)
 
 
-def fit_text(fit: SlugFit) -> str:
-    """What a list shows of it, in 22 cells.
+def fit_text(fit: SlugFit, width: int = 22) -> str:
+    """What a list shows of it in ``width`` cells, twenty at least.
 
     ``2.38x +361,729``, ``tight +1,528``, ``tight -7,282 ±35,000``, ``no: needs 3.1 GiB more``, ``needs 4 GPUs``
-    or ``?``.
+    or ``?``; with less room ``tight -7,282`` and ``needs 13.1 GiB more``.
     """
     forecast = fit.forecast
     if fit.needs_gpus is not None:
@@ -49,13 +46,16 @@ def fit_text(fit: SlugFit) -> str:
     if fit.fits == "unknown":
         return "?"
     if fit.fits == "no":
-        return f"no: needs {gib(forecast.missing_bytes)} GiB more" if forecast.missing_bytes else "no: memory in use"
+        if not forecast.missing_bytes:
+            return "no: memory in use"
+        text = f"needs {gib(forecast.missing_bytes)} GiB more"
+        return f"no: {text}" if len(text) + 4 <= width else text
     headroom = forecast.headroom_tokens
     spare = "" if headroom is None else f" {headroom:+,}"
     if fit.fits == "tight":
         short = headroom is not None and headroom < 0 and forecast.error_tokens is not None
         with_error = f"tight{spare} ±{tokens(forecast.error_tokens)}" if short else f"tight{spare}"
-        return with_error if len(with_error) <= _CELLS else f"tight{spare}"
+        return with_error if len(with_error) <= width else f"tight{spare}"
     if forecast.kv is None:
         return f"fits{spare}"
     at_once = forecast.kv.max_concurrency

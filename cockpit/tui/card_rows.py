@@ -13,6 +13,7 @@ from cockpit.launch.types import LaunchPlan
 from cockpit.rules.finding import Finding, ToggleState
 from cockpit.tui.content import Row, row_text
 from cockpit.tui.keymap import Keymap, toggle_key
+from cockpit.tui.wrap import cut, wrap
 
 _VALUE_WIDTH = 13
 _WORDS = {"on": "ON", "off": "OFF"}
@@ -86,6 +87,24 @@ def findings_rows(findings: tuple[Finding, ...]) -> list[Row]:
         return [[(" ✓ nothing stands against it", "good")]]
     glyphs = {"block": (" ✕ ", "bad"), "warn": (" ⚠ ", "warn"), "note": (" · ", "dim")}
     return [[glyphs[finding.severity], (f"{finding.message.rstrip('.')}. {finding.fix}", "")] for finding in findings]
+
+
+def lower_rows(said: list[Row], plan: LaunchPlan, width: int, height: int) -> list[Row]:
+    """What is said, findings and command. Where they are more than ``height`` lines, warnings and notes have a line
+    each above the command, so that it stays in sight, and all their words below it."""
+    findings, command = findings_rows(plan.findings), [_title("command", width), *command_rows(plan)]
+    whole = [*said, *findings, *command]
+    brief = [
+        row if finding.severity == "block" else cut(row, width)
+        for finding, row in zip(plan.findings, findings, strict=False)
+    ]
+    if brief == findings[: len(brief)] or sum(len(wrap(row, width)) for row in whole) <= height:
+        return whole
+    return [*said, *brief, *command, _title("findings", width), *findings]
+
+
+def _title(text: str, width: int) -> Row:
+    return [(f"── {text} ", "title"), ("─" * max(0, width - len(text) - 4), "dim")]
 
 
 def rig_rows(entry: Entry, facts: Facts) -> list[Row]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cockpit import units
 from cockpit.catalog.load import Entry, Problem
 from cockpit.catalog.quality import quality_key, quality_text
+from cockpit.catalog.slug import Speculative
 from cockpit.launch.toggles import BY_ID
 from cockpit.tui.content import Row
 
@@ -27,6 +28,7 @@ STATE_CELLS: dict[str, tuple[str, str]] = {
 }
 """Glyph and word, so that colour is never the only signal."""
 
+_DRAFT_CELLS, _FIT_CELLS = 6, 20
 COLUMNS: tuple[tuple[str, str, int, int], ...] = (
     ("state", "state", 10, 0),
     ("slug", "slug", 27, 0),
@@ -34,11 +36,11 @@ COLUMNS: tuple[tuple[str, str, int, int], ...] = (
     ("bpw", " bpw", 4, 110),
     ("size", "  GiB", 5, 110),
     ("tp", "TP", 2, 100),
-    ("context", "context", 8, 90),
-    ("kv", "KV", 9, 120),
-    ("draft", "draft", 6, 128),
-    ("int8", "int8", 5, 96),
-    ("fits", "fits", 22, 0),
+    ("context", "context", 9, 90),
+    ("kv", "KV", 6, 120),
+    ("draft", "draft", _DRAFT_CELLS, 120),
+    ("int8", "int8", 4, 96),
+    ("fits", "fits", _FIT_CELLS, 0),
 )
 """Key, title, width in cells, and the narrowest terminal that shows it."""
 
@@ -58,7 +60,7 @@ def fit_cell(judged: Candidate | None) -> tuple[str, str]:
         return "…", "dim"
     from cockpit.launch.slug_fit import fit_text
 
-    return fit_text(judged.declared), _FIT_STYLES[judged.declared.fits]
+    return fit_text(judged.declared, _FIT_CELLS), _FIT_STYLES[judged.declared.fits]
 
 
 def cells(
@@ -66,7 +68,6 @@ def cells(
 ) -> dict[str, tuple[str, str]]:
     """Text and style of every cell of one slug, by column key; ``int8`` is None until the rig is known."""
     slug, weights = entry.slug, entry.slug.weights
-    spec = slug.speculative
     bpw = units.UNKNOWN if weights.bits_per_weight is None else f"{weights.bits_per_weight:.1f}"
     return {
         "state": STATE_CELLS[state or "idle"],
@@ -75,12 +76,20 @@ def cells(
         "bpw": (f"{bpw:>4}", ""),
         "size": (f"{units.gib(weights.size_bytes):>5}", ""),
         "tp": (f"{slug.tensor_parallel:>2}", ""),
-        "context": (f"{units.tokens(slug.max_model_len):>8}", ""),
-        "kv": (slug.kv_cache_dtype, ""),
-        "draft": (f"{spec.method} {spec.tokens}" if spec else units.UNKNOWN, ""),
+        "context": (f"{units.tokens(slug.max_model_len):>9}", ""),
+        "kv": (slug.kv_cache_dtype.removesuffix("_e4m3"), ""),
+        "draft": (_draft_text(slug.speculative), ""),
         "int8": _int8_cell(int8),
         "fits": fit_cell(judged),
     }
+
+
+def _draft_text(draft: Speculative | None) -> str:
+    """``mtp 3``; the method alone where both have no room."""
+    if draft is None:
+        return units.UNKNOWN
+    texts = (f"{draft.method} {draft.tokens}", f"{draft.method}{draft.tokens}")
+    return next((text for text in texts if len(text) <= _DRAFT_CELLS), draft.method)
 
 
 def _int8_cell(int8: tuple[ToggleState, str] | None) -> tuple[str, str]:

@@ -145,7 +145,8 @@ def marked_title(pilot: Cockpit) -> str:
 
 def command_shown(pilot: Cockpit) -> str:
     """The command on the serve card, unwrapped."""
-    return words_of(content_of(pilot, "#lower").partition("── command ─")[2].strip("─"))
+    below = content_of(pilot, "#lower").partition("── command ─")[2]
+    return words_of(below.partition("── findings ─")[0].strip("─"))
 
 
 def lives(record: InstanceRecord) -> bool:

@@ -6,14 +6,18 @@ import contextlib
 import stat
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from textual import events
 from textual.widgets import Input
 
+from cockpit.catalog.load import Entry
+from cockpit.catalog.slug import Slug, Speculative, Weights
 from cockpit.session import Session
 from cockpit.tui.app import CockpitApp
+from cockpit.tui.catalog_rows import COLUMNS, cells, visible_columns
 from cockpit.tui.content import row_text
 from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.screens.catalog import CatalogScreen
@@ -210,6 +214,30 @@ async def test_a_broken_file_is_a_row_with_its_error_and_hides_nothing(
         await pilot.press("enter")
         await until_told(pilot, "temprature", "line 3")
         assert not isinstance(pilot.app.screen, CardScreen)
+
+
+@pytest.mark.parametrize("width", range(80, 160))
+def test_every_width_has_room_for_its_columns_and_a_scrollbar(width: int) -> None:
+    columns = visible_columns(width)
+    assert sum(cells for _, _, cells in columns) + len(columns) - 1 < width
+    assert all(len(title) <= cells for _, title, cells in columns)
+    assert {"state", "slug", "weights", "fits"} <= {key for key, _, _ in columns}
+    assert (len(columns) == len(COLUMNS)) == (width >= 120)
+
+
+@pytest.mark.parametrize(
+    ("method", "tokens", "shown_as"),
+    [("mtp", 3, "mtp 3"), ("mtp", 16, "mtp 16"), ("eagle", 5, "eagle5"), ("eagle3", 5, "eagle3"), (None, 1, "–")],
+)
+def test_a_draft_is_shown_in_the_room_it_has(method: Any, tokens: int, shown_as: str) -> None:
+    draft = None if method is None else Speculative(method=method, tokens=tokens)
+    slug = Slug(
+        name="a/b", model="A", weights=Weights(format="bf16", path="/m"), max_model_len=1_048_576, speculative=draft
+    )
+    of = cells(Entry(slug=slug, file=Path("/s"), shipped=False), None, None, None)
+    assert of["draft"][0] == shown_as
+    widths = {key: width for key, _, width, _ in COLUMNS}
+    assert all(len(text) <= widths[key] for key, (text, _) in of.items())
 
 
 async def test_a_file_of_no_slug_at_all_is_a_row_too(session: Session) -> None:

@@ -25,9 +25,8 @@ from cockpit.telemetry.frame import State
 from cockpit.tui.card_rows import (
     blocked,
     blocked_row,
-    command_rows,
     effect_row,
-    findings_rows,
+    lower_rows,
     offered,
     rig_rows,
     toggle_row,
@@ -45,7 +44,7 @@ from cockpit.tui.workers import run_in_thread
 
 _WIDE_SIDE, _NARROW_SIDE = 46, 35
 """Cells of the forecast's column without the line at its left and a scrollbar; `card.tcss` has two more."""
-_WIDE_LOWER, _NARROW_LOWER = 10, 5
+_WIDE_LOWER, _NARROW_LOWER = 10, 7
 """Lines that findings and command have at least."""
 _LONGEST_SIDE = 25
 """Lines of a forecast of two GPUs that does not fit, and of the rig below it."""
@@ -144,8 +143,8 @@ class CardScreen(CockpitScreen):
         toggles.reveal(self._marked)
         side.show(self._side_rows(plan, facts))
         self._draw_effect(plan, facts)
-        self._draw_lower()
         self._make_room(toggles, side)
+        self._draw_lower()
 
     def _make_room(self, toggles: RowsView, side: RowsView) -> None:
         """The upper part grows to what it holds, and does not shrink again: that would be a layout at each key.
@@ -216,8 +215,7 @@ class CardScreen(CockpitScreen):
         width = view.text_width or self.size.width - 1
         said: list[Row] = [self._said] if self._said else []
         unfit = [] if plan.forecast is None or self._has_side else brief_rows(plan.forecast, width)
-        title: Row = [("── command ", "title"), ("─" * max(0, width - 11), "dim")]
-        view.show([*said, *unfit, *findings_rows(plan.findings), title, *command_rows(plan)])
+        view.show(lower_rows([*said, *unfit], plan, width, self.size.height - _BARS - self._upper))
 
     def on_resize(self, event: events.Resize) -> None:
         """Other widths draw other bars."""

@@ -64,6 +64,7 @@ CASES = [
         "no: needs 3.1 GiB more",
         "does not fit: too big",
     ),
+    (fit_of("no", missing_bytes=round(13.1 * GIB), reason="too big"), "needs 13.1 GiB more", "does not fit: too big"),
     (fit_of("no", reason="others hold it"), "no: memory in use", "does not fit: others hold it"),
     (fit_of("unknown", reason="its size is not declared"), "?", "its size is not declared"),
 ]
@@ -73,6 +74,22 @@ CASES = [
 def test_a_fit_in_a_word_and_in_a_sentence(fit: SlugFit, text: str, sentence: str) -> None:
     assert fit_text(fit) == text and len(text) <= 22
     assert fit_sentence(fit).startswith(sentence) and not fit_sentence(fit).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("fit", "text"),
+    [
+        (fit_of("no", missing_bytes=round(3.1 * GIB)), "needs 3.1 GiB more"),
+        (fit_of("no", missing_bytes=round(113.1 * GIB)), "needs 113.1 GiB more"),
+        (fit_of("no"), "no: memory in use"),
+        (
+            fit_of("tight", kv=pool(25_486, 0.1, False), headroom_tokens=-107_282, error_bytes=2_000_000),
+            "tight -107,282",
+        ),
+    ],
+)
+def test_a_fit_in_less_room_leaves_whole_words_out(fit: SlugFit, text: str) -> None:
+    assert fit_text(fit, 20) == text and len(text) <= 20
 
 
 def test_what_would_fit_is_said_where_the_context_does_not() -> None:
