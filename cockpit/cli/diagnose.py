@@ -85,7 +85,7 @@ def _verdict(diagnosis: Diagnosis | None) -> str:
 
 
 def _best_fix(diagnosis: Diagnosis | None) -> str:
-    if diagnosis is None or not diagnosis.fixes:
+    if diagnosis is None or not diagnosis.fixes or not diagnosis.symptom:
         return "" if diagnosis is None else diagnosis.first_exception or ""
     return fix_text(diagnosis.fixes[0])
 

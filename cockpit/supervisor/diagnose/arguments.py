@@ -10,6 +10,7 @@ _CONFIG = re.compile(r"(?P<name>[a-z]\w{2,60})=(?P<value>'[^']{0,200}'|[\w.+-]{1
 _FLAG = re.compile(
     r"(?:^|\s)--(?P<name>[a-z][\w-]{1,60})(?:[ =](?P<value>'[^']{0,200}'|\"[^\"]{0,200}\"|[^\s\\-]\S{0,200}))?"
 )
+_VARIABLE = re.compile(r"(?:^|\s)(?P<name>[A-Z][A-Z0-9]{1,20}_[A-Z0-9_]{1,60})=(?P<value>'[^']{0,200}'|\S{0,200})")
 _CONFIG_NAMES = {
     "max_seq_len": "max_model_len",
     "kv_cache_dtype": "kv_cache_dtype",
@@ -34,6 +35,8 @@ class Arguments:
 
     def __init__(self, known: dict[str, Any] | None = None) -> None:
         self._known = dict(known or {})
+        self.environment: dict[str, str | None] = dict(self._known.pop("environment", None) or {})
+        """Variables that the server was given, as far as they are known; None is one that was taken away."""
         self._told: dict[str, Any] = {}
         self._effective: dict[str, Any] = {}
 
@@ -50,7 +53,9 @@ class Arguments:
                 self._effective.setdefault(name, _value(match["value"]))
 
     def command(self, text: str) -> None:
-        """Read a ``vllm serve …`` command that a report or a script shows."""
+        """Read a ``vllm serve …`` command that a report or a script shows, with the variables before it."""
+        for match in _VARIABLE.finditer(text):
+            self.environment.setdefault(match["name"], match["value"].strip("'\""))
         for match in _FLAG.finditer(text):
             name = match["name"].replace("-", "_")
             self._told.setdefault(_SHORT.get(name, name), True if match["value"] is None else _value(match["value"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from cockpit.supervisor.diagnose.origins import AREAS, origin_of
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import count, do
 
@@ -76,34 +77,7 @@ OTHER_VERSION = Symptom(
         )
     ],
 )
-FAULT = Symptom(
-    id="vllm-fault",
-    patterns=(),
-    versions="any",
-    explain=lambda seen: (
-        f"vLLM{_version(seen)} or a library of it failed{_where(seen)} in a way that no setting explains: "
-        "most likely a fault of this version with this model or these flags."
-    ),
-    fixes=do(
-        "Try another release of vLLM, the one that the model's card names first.",
-        "Leave out flags one by one (draft, KV type, backends, parsers) to find the one that it does not go with.",
-    ),
-)
-SYMPTOMS = (SPEC_ABSENT, COLD_START, CAPACITY_HYBRID, NIGHTLY, OTHER_VERSION, FAULT)
-_PROGRAMMING = re.compile(
-    r"(?:AttributeError|TypeError|NameError|UnboundLocalError|IndexError|KeyError|AssertionError|NotImplementedError"
-    r"|ZeroDivisionError|StopIteration)\b"
-)
-"""Exceptions that a program raises against its own mistakes."""
-
-
-def _version(seen: Evidence) -> str:
-    version = seen.boot.facts.vllm_version
-    return "" if version is None else f" {version}"
-
-
-def _where(seen: Evidence) -> str:
-    return f" in {seen.incident.place}" if seen.incident.place else ""
+SYMPTOMS = (SPEC_ABSENT, COLD_START, CAPACITY_HYBRID, NIGHTLY, OTHER_VERSION, *AREAS)
 
 
 def unknown(seen: Evidence) -> Iterator[Symptom]:
@@ -112,8 +86,9 @@ def unknown(seen: Evidence) -> Iterator[Symptom]:
         yield OTHER_VERSION
     if _NIGHTLY.search(seen.boot.facts.vllm_version or ""):
         yield NIGHTLY
-    if seen.incident.place and _PROGRAMMING.match(seen.incident.text):
-        yield FAULT
+    area = origin_of(seen)
+    if area is not None:
+        yield area
 
 
 def derived(seen: Evidence) -> Iterator[Symptom]:

@@ -68,6 +68,7 @@ def end_of(record: InstanceRecord, dead: bool) -> End:
             "model": record.model,
             "port": record.port,
             "platform": record.platform,
+            "environment": {**record.env, **record.extra_env},
             "engine_version": record.engine_version or None,
             "earlier_version": earlier_version(record),
         },

@@ -46,6 +46,9 @@ _BUILD_TROUBLE = re.compile(r"error\b|fatal|not found|[Kk]illed|No such file|FAI
 _FRAME = re.compile(
     r'[\s|+]*File "(?P<path>[^"]{1,500})"(?:, line (?P<line>\d{1,9}))?(?:, in (?P<function>\S{1,200}))?'
 )
+_PACKAGES = ("site-packages/", "dist-packages/", "/vllm/")
+"""What a package's files lie in; a clone of vLLM has its package in a folder of the same name."""
+_PYTHON = re.compile(r"/lib(?:64)?/python3\.\d+/")
 _KERNEL = re.compile(r"NVRM: |AMD-Vi: |Out of memory: Killed process|oom-kill:")
 """The kernel's own word: it comes before what processes make of it."""
 _NO_TROUBLE = re.compile(
@@ -83,6 +86,7 @@ class _Stream:
 
     def __init__(self) -> None:
         self.frames: deque[tuple[str, str, int | None]] = deque(maxlen=_MAX_FRAMES)
+        """Module path, function and line of each frame."""
         self.in_traceback = False
         self.after_frame = False
         self.indent = 0
@@ -105,9 +109,10 @@ class _Stream:
         self.key = None
         if not self.in_traceback and not self.after_frame:
             self.indent = max(0, _indent(text) - 2)
-        name = frame["path"].replace("\\", "/").rpartition("/")[2]
         number = frame["line"]
-        self.frames.append((name, frame["function"] or "", None if number is None else int(number)))
+        self.frames.append(
+            (module_path(frame["path"]), frame["function"] or "", None if number is None else int(number))
+        )
         self.after_frame = True
 
 
@@ -217,16 +222,17 @@ class IncidentFinder:
         frames = list(stream.frames) if is_exception else []
         kernel = not is_exception and _KERNEL.search(text) is not None
         depth = COLLATERAL if _COLLATERAL.match(text) else depth_of(line.process)
-        file, function, number = frames[-1] if frames else ("", "", None)
+        module, function, number = _raised_in(frames)
         incident = Incident(
             text=text.strip()[:_MAX_TEXT],
             process=line.process,
             depth=0 if kernel else depth,
             order=self._next,
-            file=file,
+            file=_file_of(module),
             function=function,
             line=number,
-            frames="\n".join(f"{name}:{inside}" for name, inside, _ in frames),
+            frames="\n".join(f"{_file_of(path)}:{inside}" for path, inside, _ in frames),
+            modules="\n".join(f"{path}:{inside}" for path, inside, _ in frames),
             chain=stream.chain,
             announced=kernel or stream.announced,
             after_ready=self.ready,
@@ -287,6 +293,27 @@ class IncidentFinder:
             return
         whole = "\n".join(stream.parts)[:_MAX_TEXT]
         self._kept[depth][order] = msgspec.structs.replace(known, text=whole)
+
+
+def module_path(path: str) -> str:
+    """A file of a traceback from its package on, ``vllm/v1/engine/core.py``; of no package, from its folder on."""
+    path = path.replace("\\", "/")
+    for mark in _PACKAGES:
+        _, found, inside = path.rpartition(mark)
+        if found:
+            return f"vllm/{inside}" if mark == "/vllm/" else inside
+    library = _PYTHON.search(path)
+    return path[library.end() :] if library is not None else "/".join(path.split("/")[-2:])
+
+
+def _file_of(module: str) -> str:
+    return module.rpartition("/")[2]
+
+
+def _raised_in(frames: list[tuple[str, str, int | None]]) -> tuple[str, str, int | None]:
+    """The last frame that is not pydantic's, which only carries what a validator raised."""
+    plain = [frame for frame in frames if not frame[0].startswith("pydantic/")]
+    return (plain or frames or [("", "", None)])[-1]
 
 
 def depth_of(process: str) -> int:

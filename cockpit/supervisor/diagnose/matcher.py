@@ -15,6 +15,7 @@ from cockpit.supervisor.diagnose.arguments import Arguments
 from cockpit.supervisor.diagnose.derived import derived, unknown
 from cockpit.supervisor.diagnose.ends import signal_of, silent_end
 from cockpit.supervisor.diagnose.pattern import Pattern
+from cockpit.supervisor.diagnose.settings import offered
 from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.table import SYMPTOMS
 from cockpit.supervisor.diagnose.types import COLLATERAL, Diagnosis, End, Evidence, Fix, Incident, Notice, Symptom
@@ -35,6 +36,11 @@ _LINES = tuple(
 """Each pattern once, with its literal: every line is held against them."""
 _NOT_LISTENING = "error while attempting to bind on address"
 _KILLS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL)
+_NEXT_STEPS = (
+    Fix(text="Look at the lines above this exception, and for its words in the issues of vLLM or of the library."),
+    Fix(text="Give the whole log: the frames above an exception tell what it was about."),
+)
+"""Of an exception that nothing is known of."""
 _LOOKUPS = ("KeyError", "AttributeError", "ImportError", "ModuleNotFoundError", "HTTPError", "StopIteration")
 """What a library catches and explains in the next exception of the chain."""
 
@@ -78,7 +84,9 @@ class _Finding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fixes(self) -> tuple[Fix, ...]:
         """What its symptom advises."""
-        return () if self.symptom is None or self.evidence is None else tuple(self.symptom.fixes(self.evidence))
+        if self.symptom is None or self.evidence is None:
+            return _NEXT_STEPS if self.incident.order else ()
+        return offered(self.symptom, self.evidence)
 
 
 def is_remarkable(text: str) -> bool:

@@ -25,9 +25,9 @@ def _tensor_parallel_fixes(seen: Evidence) -> list[Fix]:
 
 
 def _kv_type_fixes(seen: Evidence) -> list[Fix]:
-    now = seen.arguments.get("kv_cache_dtype")
+    now = str(seen.arguments.get("kv_cache_dtype") or "auto")
     fixes = [Fix(text="Let the model choose the KV type.", set={"kv_cache_dtype": "auto"})]
-    if not str(now).startswith("fp8"):
+    if now != "auto" and not now.startswith("fp8"):
         fixes.append(Fix(text="Or store the KV cache as fp8.", set={"kv_cache_dtype": "fp8_e4m3"}))
     return fixes
 

@@ -58,6 +58,8 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None = None
     frames: str = ""
     """The last frames as ``file:function`` lines, innermost last."""
+    modules: str = ""
+    """The same with the path in the package, ``vllm/v1/engine/core.py:run_engine_core``."""
     chain: int = 0
     """Exceptions of one chain (raised while handling another) share it."""
     announced: bool = False

@@ -162,6 +162,18 @@ def no_draft(seen: Evidence) -> list[Fix]:
     return [Fix(text="Turn the draft off: it holds weights and KV of its own.", set={"speculative_tokens": 0})]
 
 
+def plain_kv(seen: Evidence) -> list[Fix]:
+    """The KV type of the model, when another was chosen."""
+    if str(seen.arguments.get("kv_cache_dtype") or "auto") == "auto":
+        return []
+    return [Fix(text="Let the model choose the KV type.", set={"kv_cache_dtype": "auto"})]
+
+
+def without(flag: str, text: str) -> Fixes:
+    """To leave a flag out, unless the log shows a command that has none."""
+    return lambda seen: [Fix(text=text)] if seen.arguments.chosen(flag) or not seen.has_head else []
+
+
 def no_vision(seen: Evidence) -> list[Fix]:
     """Text only, when the model reads images and that was not turned off."""
     arguments = seen.arguments

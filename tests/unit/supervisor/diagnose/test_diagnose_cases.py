@@ -103,7 +103,7 @@ def test_the_table_of_reports_has_no_unknown_but_those_without_a_fault() -> None
     unknown = {}
     for case in REPORTS:
         diagnosis = diagnosis_of(case["log"])
-        fix = diagnosis.fixes[0].text if diagnosis.fixes else silent.get(case["id"], "")
+        fix = diagnosis.fixes[0].text if diagnosis.symptom else silent.get(case["id"], "")
         print(f"{case['id']:<10} {diagnosis.symptom or '-':<26} {fix[:80]}")
         if diagnosis.symptom is None:
             unknown[case["id"]] = fix

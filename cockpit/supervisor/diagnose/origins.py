@@ -1,0 +1,268 @@
+"""What can be said of an exception by the part of the program that raised it, when no row of the table knows it."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from cockpit.supervisor.diagnose.types import Evidence, Explain, Fix, Fixes, Symptom
+from cockpit.supervisor.diagnose.words import (
+    do,
+    fewer_sequences,
+    joined,
+    no_draft,
+    no_graphs,
+    no_vision,
+    plain_kv,
+    reason,
+    without,
+)
+
+_PROGRAMMING = re.compile(
+    r"(?:AttributeError|TypeError|NameError|UnboundLocalError|IndexError|KeyError|AssertionError|NotImplementedError"
+    r"|ZeroDivisionError|StopIteration)\b"
+)
+"""Exceptions that a program raises against its own mistakes."""
+_SENTENCE = re.compile(r"^(?:AssertionError|NotImplementedError): (?:\S+\s+){3}\S")
+"""Where it is meant for the user: a check that was written out."""
+_OTHER_RELEASE = do("Try another release of vLLM, the one that the model's card names first.")
+_FEWER_FLAGS = do(
+    "Leave out flags one by one (draft, KV type, backends, parsers) to find the one that it does not go with."
+)
+
+
+def is_fault(seen: Evidence) -> bool:
+    """Whether a program failed, and did not refuse."""
+    text = seen.incident.text
+    return _PROGRAMMING.match(text) is not None and _SENTENCE.match(text) is None
+
+
+def _said(where: str) -> Explain:
+    def said(seen: Evidence) -> str:
+        place = f" ({seen.incident.place})" if seen.incident.place else ""
+        if is_fault(seen):
+            version = f" {seen.boot.facts.vllm_version}" if seen.boot.facts.vllm_version else ""
+            return (
+                f"vLLM{version} or a library of it failed {where}{place}, in a way that no setting explains: most "
+                "likely a fault of this version with this model or these flags."
+            )
+        return f"vLLM stopped {where}{place}: {reason(seen).rstrip('. ') or 'without a reason'}."
+
+    return said
+
+
+def _mismatch(seen: Evidence) -> str:
+    place = f" ({seen.incident.place})" if seen.incident.place else ""
+    return (
+        "The checkpoint does not match the model class, or one of its files is not whole: vLLM stopped while it put "
+        f"the tensors in place{place}: {reason(seen).rstrip('. ')}."
+    )
+
+
+def _area(name: str, where: str, modules: str, fixes: Fixes) -> tuple[re.Pattern[str], Symptom]:
+    symptom = Symptom(id=name, patterns=(), versions="any", explain=_said(where), fixes=fixes)
+    if name == "checkpoint-mismatch":
+        symptom = msgspec.structs.replace(symptom, explain=_mismatch)
+    return re.compile(modules), symptom
+
+
+_AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
+    _area(
+        "compile-failed",
+        "while torch.compile made the model's kernels",
+        r"^(?:torch/(?:_inductor|_dynamo|_functorch|fx|_export)|vllm/compilation)/",
+        joined(no_graphs, _OTHER_RELEASE),
+    ),
+    _area(
+        "kernel-failed",
+        "in a kernel that is compiled at boot",
+        r"^(?:triton|flashinfer|deep_gemm|tilelang|cutlass|humming|quack|aiter|xformers|flash_attn\w*|deep_ep)/"
+        r"|^vllm/(?:third_party|kernels|triton_utils|vllm_flash_attn)/",
+        joined(
+            without("attention_backend", "Leave --attention-backend out and let vLLM choose."),
+            without("moe_backend", "Leave --moe-backend out and let vLLM choose."),
+            do(
+                "Delete what it compiled before (~/.triton/cache, ~/.cache/flashinfer), and start again.",
+                "Install vLLM anew into an environment of its own: kernel libraries must be in its versions.",
+            ),
+        ),
+    ),
+    _area(
+        "kv-connector-failed",
+        "in the connector that moves KV between servers",
+        r"^vllm/distributed/(?:kv_transfer|ec_transfer|kv_events)|^(?:lmcache|nixl\w*|mooncake)/",
+        do("Leave --kv-transfer-config out to see whether the server boots alone."),
+    ),
+    _area(
+        "draft-failed",
+        "in the code of the draft",
+        r"/spec_decode/|^vllm/model_executor/models/\w*(?:mtp|eagle|medusa|dflash|dspark|mlp_speculator)\w*\.py",
+        joined(no_draft, _OTHER_RELEASE),
+    ),
+    _area(
+        "lora-failed",
+        "in the code of LoRA adapters",
+        r"^vllm/lora/|^peft/",
+        do("Serve the model without the adapter first (no --enable-lora); then check what it was trained on."),
+    ),
+    _area(
+        "quantization-failed",
+        "at the checkpoint's quantization",
+        r"^vllm/model_executor/(?:layers/quantization|kernels/linear|layers/fused_moe/oracle)/"
+        r"|^(?:compressed_tensors|auto_round|bitsandbytes|gptqmodel|gguf|torchao|modelopt)/",
+        joined(
+            without("quantization", "Leave --quantization out: config.json names the method."),
+            without("moe_backend", "Leave --moe-backend out and let vLLM choose."),
+            do("Use a vLLM that the checkpoint's card names, or a checkpoint in another format."),
+        ),
+    ),
+    _area(
+        "attention-failed",
+        "in the attention code",
+        r"^vllm/(?:v1/)?attention/|^vllm/model_executor/layers/(?:attention|mamba|mla|fla|sparse_attn)",
+        joined(
+            without("attention_backend", "Leave --attention-backend out and let vLLM choose."),
+            plain_kv,
+            no_draft,
+            _OTHER_RELEASE,
+        ),
+    ),
+    _area(
+        "checkpoint-mismatch",
+        "while it put the checkpoint's tensors into the model class",
+        r"^vllm/model_executor/(?:parameter\.py|(?:model_loader|models|layers)/.*"
+        r":(?:\w*weight_loader\w*|load_\w*weights\w*|_load_\w+|load_(?:row|column|merged|qkv)\w*)$)",
+        do(
+            "Check that config.json belongs to the weights, and that all files are there: `cockpit inspect FOLDER`.",
+            "Use a vLLM that the model's card names.",
+        ),
+    ),
+    _area(
+        "weights-failed",
+        "while it read the weights",
+        r"^vllm/model_executor/model_loader/|^safetensors/|^torch/serialization\.py",
+        joined(
+            without("load_format", "Leave --load-format out."),
+            do("Check that all files of the weights are there and whole: `cockpit inspect FOLDER`."),
+        ),
+    ),
+    _area(
+        "experts-failed",
+        "in the code of the experts",
+        r"^vllm/model_executor/layers/fused_moe/",
+        joined(
+            without("moe_backend", "Leave --moe-backend out and let vLLM choose."),
+            without("enable_expert_parallel", "Leave --enable-expert-parallel out."),
+            _OTHER_RELEASE,
+        ),
+    ),
+    _area(
+        "vision-failed",
+        "at the model's image, video or sound part",
+        r"^vllm/(?:multimodal|transformers_utils/processors?)\b|^vllm/.*(?:encoder_cache|encoder_cudagraph|mm_\w+)\.py"
+        r"|^transformers/.*(?:image_process|video_process|processing_|feature_extraction)\w*\.py",
+        joined(no_vision, do("Check that the processor's files are the original model's, of the same release.")),
+    ),
+    _area(
+        "model-files-failed",
+        "at the model's configuration or tokenizer",
+        r"^(?:transformers|tokenizers|mistral_common|sentencepiece|tiktoken|jinja2)/"
+        r"|^vllm/(?:transformers_utils|tokenizers)/",
+        do(
+            "Check config.json and the tokenizer's files against the original model's: `cockpit inspect FOLDER`.",
+            "Use a vLLM whose transformers is as new as the model.",
+        ),
+    ),
+    _area(
+        "hub-failed",
+        "while it asked the hub for the model",
+        r"^(?:huggingface_hub|requests|urllib3|httpx|httpcore|aiohttp|modelscope|fsspec|hf_xet)/",
+        do(
+            "Start again; `hf download REPO` shows what the hub answers.",
+            "Or give the path of a folder that has the model.",
+        ),
+    ),
+    _area(
+        "ray-failed",
+        "in Ray, which starts its workers",
+        r"^ray/|^vllm/(?:ray|v1/executor/ray\w*)",
+        do(
+            "On one machine leave Ray out: --distributed-executor-backend mp.",
+            "Over several look at `ray status` on the head: every node needs the same vLLM and Ray.",
+        ),
+    ),
+    _area(
+        "ranks-failed",
+        "while its ranks met each other",
+        r"^vllm/distributed/|^torch/distributed/",
+        do(
+            "Start it on one GPU (--tensor-parallel-size 1) to see whether the model boots.",
+            Fix(text="For NCCL's own reason start once with its log.", env={"NCCL_DEBUG": "INFO"}, aid=True),
+        ),
+    ),
+    _area(
+        "parser-failed",
+        "in a parser of tools, reasoning or structured output",
+        r"^vllm/(?:tool_parsers|reasoning|parser|v1/structured_output|renderers)|^(?:xgrammar|outlines\w*|llguidance)/",
+        joined(
+            without("tool_call_parser", "Leave --tool-call-parser and --enable-auto-tool-choice out."),
+            without("reasoning_parser", "Leave --reasoning-parser out, or use the one that the model's card names."),
+            _OTHER_RELEASE,
+        ),
+    ),
+    _area(
+        "kv-layout-failed",
+        "while it laid out the KV cache",
+        r"^vllm/v1/(?:core/(?:kv_cache|single_type|block)|kv_\w+|simple_kv)",
+        joined(plain_kv, no_draft, without("block_size", "Leave --block-size out."), _OTHER_RELEASE),
+    ),
+    _area(
+        "config-refused",
+        "at its configuration",
+        r"^vllm/(?:config|platforms|entrypoints|plugins|usage)/|^vllm/(?:envs|engine/arg_utils)\.py|^pydantic",
+        do("Change or leave out what the message names."),
+    ),
+    _area(
+        "vllm-fault",
+        "in the engine",
+        r"^vllm/\w+/",
+        joined(_OTHER_RELEASE, no_draft, _FEWER_FLAGS),
+    ),
+    _area(
+        "vllm-fault",
+        "in PyTorch",
+        r"^torch/",
+        joined(no_graphs, fewer_sequences, _OTHER_RELEASE),
+    ),
+)
+"""By module and function, ``vllm/v1/engine/core.py:run_engine_core``; of one frame the first that fits."""
+_PASSED_THROUGH = re.compile(
+    r"^torch/(?:nn/|_ops|utils/|cuda/|_tensor|_library|storage|functional|autograd)|^vllm/(?:tracing|utils)/"
+    r"|^vllm/compilation/\w+\.py:(?:__call__|forward|inner|\w*wrapper)$|^vllm/_custom_ops"
+)
+"""What is on the way to everything: the frame outside of it says more."""
+
+
+def area_of(seen: Evidence) -> Symptom | None:
+    """The part of the program that raised it: of the innermost frame that tells one; None when none does."""
+    frames = [frame for frame in reversed(seen.incident.modules.split("\n")) if frame]
+    aside: Symptom | None = None
+    for frame in frames:
+        found = next((symptom for pattern, symptom in _AREAS if pattern.search(frame)), None)
+        if found is not None and not _PASSED_THROUGH.search(frame):
+            return found
+        aside = aside or found
+    return aside
+
+
+def origin_of(seen: Evidence) -> Symptom | None:
+    """What its part says of an exception; of a program's own mistake also that it is one."""
+    area = area_of(seen)
+    if area is None or not is_fault(seen) or area.id in ("checkpoint-mismatch", "compile-failed", "vllm-fault"):
+        return area
+    return msgspec.structs.replace(area, id="vllm-fault", fixes=joined(area.fixes, _FEWER_FLAGS))
+
+
+AREAS: tuple[Symptom, ...] = tuple(symptom for _, symptom in _AREAS)
+"""Every answer of this kind."""

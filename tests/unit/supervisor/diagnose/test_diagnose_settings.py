@@ -1,0 +1,110 @@
+"""A fix never advises what was already so, whatever the symptom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from cockpit.supervisor.boot_state import BootFacts, BootState
+from cockpit.supervisor.diagnose.arguments import Arguments
+from cockpit.supervisor.diagnose.derived import SYMPTOMS as DERIVED
+from cockpit.supervisor.diagnose.files import diagnose_lines
+from cockpit.supervisor.diagnose.settings import offered
+from cockpit.supervisor.diagnose.table import SYMPTOMS
+from cockpit.supervisor.diagnose.types import End, Evidence, Fix, Incident, Symptom
+
+ROWS = [*SYMPTOMS, *(row for row in DERIVED if row.id != "kv-pool-cold-start")]
+BOOT = BootState(
+    stages=(),
+    current="config",
+    facts=BootFacts(vllm_version="0.32.0", max_model_len=32768, architecture="Qwen3VLForConditionalGeneration"),
+    ready=False,
+    first_exception=None,
+)
+GROUPS = {
+    "most": "4096",
+    "free": "20.1",
+    "total": "24.0",
+    "share": "0.95",
+    "derived": "8192",
+    "wanted": "9000",
+    "blocks": "95",
+    "there": "1",
+    "heads": "6",
+    "ranks": "4",
+    "tokens": "100",
+    "experts": "64",
+    "estimated": "5000",
+    "name": "VLLM_FOO",
+}
+START: dict[str, Any] = {
+    "gpu_memory_utilization": 0.92,
+    "max_num_seqs": 256,
+    "max_model_len": 32768,
+    "tensor_parallel_size": 4,
+    "kv_cache_dtype": "int8_per_token_head",
+    "speculative_tokens": 3,
+    "vision": "on",
+    "int8": "on",
+    "enforce_eager": False,
+    "port": 8000,
+}
+
+
+def evidence(arguments: dict[str, Any]) -> Evidence:
+    boot = msgspec.structs.replace(
+        BOOT, facts=msgspec.structs.replace(BOOT.facts, max_model_len=arguments["max_model_len"])
+    )
+    return Evidence(
+        incident=Incident(text="ValueError: x", order=1),
+        groups=GROUPS,
+        arguments=Arguments(arguments),
+        boot=boot,
+        counts={},
+        has_head=True,
+    )
+
+
+def applied(fix: Fix, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a server that was started with the fix."""
+    values = dict(fix.set)
+    if "tensor_parallel" in values:
+        values["tensor_parallel_size"] = values.pop("tensor_parallel")
+    if "enforce_eager" in values:
+        values["enforce_eager"] = values["enforce_eager"] == "on"
+    return {**arguments, **values, "environment": {**arguments.get("environment", {}), **fix.env}}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{n}-{row.id}" for n, row in enumerate(ROWS)])
+def test_a_fix_that_was_applied_is_not_offered_again(row: Symptom) -> None:
+    for fix in offered(row, evidence(START)):
+        if fix.set or fix.env:
+            again = offered(row, evidence(applied(fix, START)))
+            assert (fix.set, fix.env) not in [(one.set, one.env) for one in again]
+
+
+@pytest.mark.parametrize(
+    ("log", "known", "name"),
+    [
+        ("torch._inductor.exc.InductorError: x", {"enforce_eager": True}, "enforce_eager"),
+        ("torch._inductor.exc.InductorError: x", {"environment": {"VLLM_DISABLE_COMPILE_CACHE": "1"}}, None),
+        ("ValueError: Selected backend X is not valid for this configuration. Reason: ['a']", {}, "kv_cache_dtype"),
+        ("RuntimeError: NCCL error: unhandled cuda error", {"environment": {"NCCL_P2P_DISABLE": "1"}}, None),
+    ],
+)
+def test_what_a_log_or_a_record_tells_is_not_advised(log: str, known: dict[str, Any], name: str | None) -> None:
+    head = "(APIServer pid=1) INFO 06-02 10:00:00 [utils.py:299] non-default args: {'model_tag': 'a/b'}"
+    diagnosis = diagnose_lines([head, log], End(arguments=known))
+    assert diagnosis.fixes
+    for fix in diagnosis.fixes:
+        assert name not in fix.set
+        assert not known.get("environment", {}).items() & fix.env.items()
+
+
+def test_the_variables_of_a_command_in_a_report_count() -> None:
+    command = "NCCL_P2P_DISABLE=1 vllm serve a/b --tensor-parallel-size 2"
+    error = "RuntimeError: NCCL error: unhandled cuda error"
+    assert any(fix.env for fix in diagnose_lines([error]).fixes)
+    assert not any(fix.env for fix in diagnose_lines([command, error]).fixes)
