@@ -13,6 +13,7 @@ import msgspec
 from cockpit.errors import CockpitError
 from cockpit.supervisor.boot import boot_of
 from cockpit.telemetry.aging import aged
+from cockpit.telemetry.clock import elapsed
 from cockpit.telemetry.fetch import metrics_url
 from cockpit.telemetry.frame import Frame, State
 from cockpit.telemetry.pool import LogPool, pool_of
@@ -160,7 +161,7 @@ class _Follower:
         if self._newest is None:
             return Look(target=self.target, problem=self._problem)
         at, frame = self._newest
-        return Look(target=self.target, frame=aged(frame, time.monotonic() - at), problem=self._problem)
+        return Look(target=self.target, frame=aged(frame, elapsed() - at), problem=self._problem)
 
     def stop(self) -> None:
         """Without waiting."""
@@ -181,6 +182,6 @@ class _Follower:
     def _ask(self) -> None:
         try:
             frame = self._sampler.tick(time.time(), self.target.state)
-            self._newest, self._problem = (time.monotonic(), frame), None
+            self._newest, self._problem = (elapsed(), frame), None
         except CockpitError as error:
             self._problem = error.sentence()

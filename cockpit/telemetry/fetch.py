@@ -21,6 +21,7 @@ from cockpit.telemetry.answers import (
     refuse_other_kinds,
     refuse_status,
 )
+from cockpit.telemetry.clock import elapsed
 from cockpit.telemetry.scrape import Scrape
 from cockpit.telemetry.vllm import parse_scrape
 
@@ -139,7 +140,7 @@ def _basic(parts: SplitResult) -> str:
     return f"Basic {b64encode(words.encode()).decode()}"
 
 
-def fetch(client: MetricsClient, now: float, clock: Callable[[], float] = time.monotonic) -> Scrape | FetchProblem:
+def fetch(client: MetricsClient, now: float, clock: Callable[[], float] = elapsed) -> Scrape | FetchProblem:
     """Read once. ``now`` is Unix time, ``clock`` gives monotonic seconds; nothing a server does raises."""
     try:
         body = client.body()

@@ -8,8 +8,8 @@ from cockpit.telemetry import pool, rates
 from cockpit.telemetry.frame import Latencies, Requests, SleepState
 from cockpit.telemetry.notes import Figures, Subject, no_figures, notes_of
 from cockpit.telemetry.pool import LogPool
-from cockpit.telemetry.rates import Change, Window
 from cockpit.telemetry.scrape import Scrape
+from cockpit.telemetry.window import Change, Window
 
 
 def figures(window: Window, seconds: float, log: LogPool | None = None, *, expects_draft: bool = False) -> Figures:

@@ -46,9 +46,11 @@ class Kv(Frozen, frozen=True, kw_only=True):
     max_concurrency: float | None = None
     used_fraction: float | None = None
     used_tokens: int | None = None
-    """None on a hybrid model, whose state blocks make a token count meaningless."""
+    """None where state blocks, sliding windows or cross-attention make a token count meaningless."""
     holds_state_blocks: bool | None = None
     """True on a hybrid model: show ``used_fraction`` as the pool's use, not as tokens."""
+    counts_tokens: bool | None = None
+    """False where layers of several kinds share the pool, so that a share of it is no number of tokens."""
 
 
 class Requests(Frozen, frozen=True, kw_only=True):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection
 
 import msgspec
 
+from cockpit.telemetry.clock import elapsed
 from cockpit.telemetry.gpu import GpuReader, GpuSample
 
 PATIENCE_SECONDS = 0.5
@@ -33,7 +33,7 @@ class GpuPoller:
     other one is started.
     """
 
-    def __init__(self, reader: GpuReader, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, reader: GpuReader, clock: Callable[[], float] = elapsed) -> None:
         self._reader = reader
         self._clock = clock
         self._done = threading.Event()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Collection
 
 import msgspec
 import psutil
 
+from cockpit.telemetry.clock import elapsed
 from cockpit.telemetry.frame import HostReading
 
 PSS_INTERVAL_SECONDS = 5.0
@@ -30,7 +30,7 @@ class _CpuBaseline(msgspec.Struct, frozen=True, kw_only=True):
 class HostReader:
     """Reads the host once a tick; ``clock`` gives monotonic seconds. Processor figures need two readings."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = elapsed) -> None:
         self._clock = clock
         self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         self._cpu: _CpuBaseline | None = None

@@ -16,8 +16,9 @@ from cockpit.telemetry.frame import (
     Throughput,
     Totals,
 )
-from cockpit.telemetry.rates import Window
+from cockpit.telemetry.pool import has_none
 from cockpit.telemetry.scrape import Scrape
+from cockpit.telemetry.window import Window
 
 NO_FIGURES = "The server publishes no vLLM figures: it was started with --disable-log-stats, or it is not a vLLM."
 NO_FIGURES_OF_VLLM = "This vLLM publishes no figures: it was started with --disable-log-stats."
@@ -31,6 +32,13 @@ FROM_CONCURRENCY = (
     "KV capacity is requests times their length: the log's token figure is wrong for this hybrid model."
 )
 STATE_BLOCKS = "Hybrid model: state blocks share the KV pool, so its use is a share of the pool, not tokens."
+SHARED_POOL = (
+    "Not all layers keep every token (sliding windows, cross-attention): use is a share of the pool, not tokens."
+)
+NO_POOL = "This model keeps no KV cache."
+POOLING = "This server generates nothing (it embeds, classifies or scores): TTFT is the time until the whole answer."
+CAME = "Engine {} came to the figures: rates start over."
+BY_TURNS = "Several servers answer at this address by turns: give the address of one, or rates are not to be had."
 SLEEPING = "The engine sleeps ({}): it answers no requests until it is woken."
 BEYOND = "The {} p95 lies beyond the last bucket: it is more than the figure shown."
 IN_PROGRESS = (
@@ -108,7 +116,10 @@ def notes_of(subject: Subject) -> tuple[str, ...]:
 def _server(subject: Subject) -> list[str]:
     window, newest, found = subject.window, subject.newest, []
     if window.restarted_clock is not None and newest.clock - window.restarted_clock < subject.seconds:
-        found += [ENGINE_RESTARTED.format(engine[:60]) for engine in window.restarted_engines] or [RESTARTED]
+        restarted = [BY_TURNS if window.by_turns else RESTARTED]
+        found += [ENGINE_RESTARTED.format(engine[:60]) for engine in window.restarted_engines] or restarted
+    if window.came_clock is not None and newest.clock - window.came_clock < subject.seconds:
+        found += [CAME.format(engine[:60]) for engine in window.came_engines]
     found += [LOST.format(engine[:60]) for engine in window.lost_engines]
     if subject.made.sleep_state in _SLEEP:
         found.append(SLEEPING.format(_SLEEP[subject.made.sleep_state]))
@@ -118,7 +129,7 @@ def _server(subject: Subject) -> list[str]:
         found.append(STUCK.format(still, running))
     if len(newest.engines) > 1:
         found.append(ENGINES.format(len(newest.engines)))
-    if newest.process_started_at is None:
+    if newest.process_started_at is None and not any(engine.created_at for engine in newest.engines.values()):
         found.append(API_SERVERS)
     if newest.skipped_lines:
         found.append(SKIPPED.format(newest.skipped_lines))
@@ -133,6 +144,8 @@ def _prefill(subject: Subject) -> list[str]:
         found.append(IN_PROGRESS.format(speed.prefill_in_progress_tokens))
     elif speed.prefill_is_estimate:
         found.append(ESTIMATED)
+    if subject.newest.counter("first_tokens") and subject.newest.counter("generation") == 0:
+        found.append(POOLING)
     ttft, window = subject.made.latency.ttft_seconds.mean, subject.made.window_seconds
     if ttft is not None and window is not None and ttft > window and not speed.prefill_is_estimate:
         found.append(BEGAN_BEFORE)
@@ -141,8 +154,14 @@ def _prefill(subject: Subject) -> list[str]:
 
 def _pool(subject: Subject) -> list[str]:
     kv = subject.made.kv
+    if has_none(subject.newest):
+        return [NO_POOL]
     found = [_CAPACITY[kv.capacity_source]] if kv.capacity_source in _CAPACITY else []
-    return [*found, STATE_BLOCKS] if kv.holds_state_blocks else found
+    if kv.holds_state_blocks:
+        found.append(STATE_BLOCKS)
+    elif kv.counts_tokens is False:
+        found.append(SHARED_POOL)
+    return found
 
 
 def _latency(subject: Subject) -> list[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from cockpit.supervisor.boot_state import BootFacts
+from cockpit.telemetry.blocks import counts_tokens, keeps_nothing
 from cockpit.telemetry.frame import CapacitySource, Kv
-from cockpit.telemetry.scrape import EngineScrape, Scrape
+from cockpit.telemetry.scrape import CachePool, EngineScrape, Scrape
 
 
 class LogPool(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +45,19 @@ def pool_of(facts: BootFacts) -> LogPool:
     )
 
 
+def with_log(pool: CachePool | None, log: LogPool | None) -> CachePool:
+    """One engine's pool by its labels; what the boot log said stands in where they do not say its capacity."""
+    pool = pool or CachePool()
+    if pool.capacity_tokens is not None or log is None:
+        return pool
+    return replace(pool, capacity_tokens=log.tokens, max_concurrency=log.max_concurrency, is_exact=False)
+
+
+def has_none(newest: Scrape) -> bool:
+    """Whether the model keeps no KV cache."""
+    return all(engine.pool is not None and keeps_nothing(engine.pool) for engine in newest.engines.values())
+
+
 def kv(newest: Scrape, log: LogPool | None = None) -> Kv:
     """The pool as the newest scrape shows it.
 
@@ -50,6 +65,8 @@ def kv(newest: Scrape, log: LogPool | None = None) -> Kv:
     a version does not label it, the boot log's figure, times the number of engines, stands in.
     """
     engines = list(newest.engines.values())
+    if has_none(newest):
+        return Kv()
     log = log or LogPool()
     labelled = _sum_if_all([engine.pool.capacity_tokens if engine.pool else None for engine in engines])
     concurrency = _sum_if_all([engine.pool.max_concurrency if engine.pool else None for engine in engines])
@@ -61,9 +78,10 @@ def kv(newest: Scrape, log: LogPool | None = None) -> Kv:
     if concurrency is None and log.max_concurrency is not None:
         concurrency = log.max_concurrency * len(engines)
     used = _used_fraction(engines)
-    state_blocks = _holds_state_blocks(engines)
+    state_blocks = _agreed([engine.pool.holds_state_blocks if engine.pool else None for engine in engines], True)
+    in_tokens = _agreed([counts_tokens(with_log(engine.pool, log)) for engine in engines], False)
     used_tokens = None
-    if state_blocks is False and capacity is not None and used is not None:
+    if state_blocks is False and in_tokens is not False and capacity is not None and used is not None:
         used_tokens = round(used * capacity)
     return Kv(
         capacity_tokens=capacity,
@@ -72,6 +90,7 @@ def kv(newest: Scrape, log: LogPool | None = None) -> Kv:
         used_fraction=used,
         used_tokens=used_tokens,
         holds_state_blocks=state_blocks,
+        counts_tokens=in_tokens,
     )
 
 
@@ -100,9 +119,8 @@ def _use(engine: EngineScrape) -> float | None:
     return engine.gauges.get("old_kv_usage") if use is None else use
 
 
-def _holds_state_blocks(engines: list[EngineScrape]) -> bool | None:
-    """True when any engine's pool holds state blocks, False when all say they hold none."""
-    answers = [engine.pool.holds_state_blocks if engine.pool else None for engine in engines]
-    if any(answers):
-        return True
-    return False if answers and all(answer is False for answer in answers) else None
+def _agreed(answers: list[bool | None], one_is_enough: bool) -> bool | None:
+    """``one_is_enough`` when any engine says so, the opposite when all say that, else None."""
+    if one_is_enough in answers:
+        return one_is_enough
+    return None if not answers or None in answers else not one_is_enough

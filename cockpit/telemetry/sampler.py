@@ -12,6 +12,7 @@ import msgspec
 from cockpit.errors import FailedError
 from cockpit.telemetry.aging import STALE_SECONDS
 from cockpit.telemetry.answers import FetchProblem
+from cockpit.telemetry.clock import elapsed
 from cockpit.telemetry.fetch import MetricsClient, fetch, metrics_url, open_client
 from cockpit.telemetry.figures import figures
 from cockpit.telemetry.frame import Frame, Int8, State
@@ -21,9 +22,9 @@ from cockpit.telemetry.host import HostReader
 from cockpit.telemetry.identify import identify
 from cockpit.telemetry.notes import Figures
 from cockpit.telemetry.pool import LogPool
-from cockpit.telemetry.rates import Window, extend
 from cockpit.telemetry.scrape import Scrape
 from cockpit.telemetry.sources import sources_of
+from cockpit.telemetry.window import Window, extend
 
 WINDOW_SECONDS = 10.0
 
@@ -54,7 +55,7 @@ class Sampler:
         read_gpus: bool = True,
         read_host: bool = True,
         gpu_reader: GpuReader | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = elapsed,
     ) -> None:
         self._url = metrics_url(url)
         self._api_key = api_key
@@ -147,9 +148,8 @@ class Sampler:
         self._problem, self._answered_clock = None, self._clock()
         if not answer.engines and answer.other_server is None:
             answer = msgspec.structs.replace(answer, other_server=self._identified())
-        log = self._log_pool()
         answer = msgspec.structs.replace(answer, context_tokens=self._context_tokens())
-        self._window = extend(self._window, answer, self._window_seconds, None if log is None else log.tokens)
+        self._window = extend(self._window, answer, self._window_seconds, self._log_pool())
 
     def _fetch(self, now: float) -> Scrape | FetchProblem:
         """Ask without the key, as vLLM leaves /metrics open; one that asks for it (a proxy, say) gets it."""

@@ -17,12 +17,14 @@ class CachePool(msgspec.Struct, frozen=True, kw_only=True):
     """``kv_cache_size_tokens``: right on hybrid models too, where blocks times block size is not."""
     max_concurrency: float | None = None
     """Requests of full length that fit at once."""
-    blocks: int | None = None
-    """Of all engines together: vLLM sums ``num_gpu_blocks`` over data-parallel ranks."""
+    blocks: float | None = None
+    """This engine's share of ``num_gpu_blocks``, which vLLM sums over the data-parallel ranks of one server."""
     block_tokens: int | None = None
     """Tokens that a block of an attention layer holds."""
     holds_state_blocks: bool | None = None
     """True when recurrent state shares the pool (a hybrid model), None where the labels do not say."""
+    is_exact: bool = True
+    """Blocks and requests are as vLLM computed them: no share of a sum, nor rounded for a line of the log."""
 
 
 class EngineScrape(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +35,8 @@ class EngineScrape(msgspec.Struct, frozen=True, kw_only=True):
     histograms: Mapping[str, Histogram] = {}
     pool: CachePool | None = None
     sleep_state: SleepState | None = None
+    created_at: float | None = None
+    """Unix time at which its counters were made, where the server says so."""
 
 
 class Scrape(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,8 +32,8 @@ def between_tokens(part: Latency, drafts: SpeculativeRates | None) -> str:
 
 
 def pool_amount(kv: Kv) -> str:
-    """Tokens used of tokens there are; on a hybrid, whose state shares the pool, only those that there are."""
-    if kv.holds_state_blocks:
+    """Tokens used of tokens there are; only those that there are, where not all layers keep every token."""
+    if kv.holds_state_blocks or kv.counts_tokens is False:
         return f"of the pool, {units.tokens(kv.capacity_tokens)} tokens"
     return f"{units.tokens(kv.used_tokens)} / {units.tokens(kv.capacity_tokens)} tokens"
 

@@ -8,10 +8,11 @@ scheduler sends with every step, grows with each chunk of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil
 
 import msgspec
 
+from cockpit.telemetry.blocks import attention_tokens
+from cockpit.telemetry.pool import LogPool, with_log
 from cockpit.telemetry.scrape import EngineScrape, Scrape
 
 LONG_PREFILL_TOKENS = 1024
@@ -38,8 +39,8 @@ class Uncredited(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens by which computed ones were so far corrected: plus when they are seen growing, minus when credited."""
 
 
-def follow(before: Uncredited, old: Scrape, new: Scrape, log_capacity_tokens: int | None = None) -> Uncredited:
-    """The state at ``new``, the scrape after ``old``; ``log_capacity_tokens`` is the pool of one engine by the log.
+def follow(before: Uncredited, old: Scrape, new: Scrape, log: LogPool | None = None) -> Uncredited:
+    """The state at ``new``, the scrape after ``old``; ``log`` is the pool of one engine by the boot log.
 
     An engine's balance grows by the pool's growth less what decoding, cached prefixes and credited prompts explain,
     and never falls below zero. Blocks that ended requests give back lower it too, so it never shows too much.
@@ -47,7 +48,7 @@ def follow(before: Uncredited, old: Scrape, new: Scrape, log_capacity_tokens: in
     balances: dict[str, Balance] = {}
     credited = 0.0
     for name, engine in new.engines.items():
-        grown = _unexplained(old.engines[name], engine, len(new.engines), log_capacity_tokens)
+        grown = _unexplained(old.engines[name], engine, log)
         own_credit = _computed(engine) - _computed(old.engines[name])
         at_once = not before.by_engine and own_credit == 0
         balances[name] = _balance(before.by_engine.get(name, Balance()), engine, grown, at_once)
@@ -71,9 +72,9 @@ def _balance(before: Balance, engine: EngineScrape, grown: float | None, at_once
     return Balance(pending=grown)
 
 
-def _unexplained(old: EngineScrape, new: EngineScrape, engines: int, log_capacity: int | None) -> float | None:
+def _unexplained(old: EngineScrape, new: EngineScrape, log: LogPool | None) -> float | None:
     """Growth of the pool in tokens that neither decoding nor cached nor credited prompts explain; None if unknown."""
-    before, now = (_attention_tokens(engine, engines, log_capacity) for engine in (old, new))
+    before, now = (_attention_tokens(engine, log) for engine in (old, new))
     if before is None or now is None:
         return None
     explained = sum(
@@ -84,36 +85,11 @@ def _unexplained(old: EngineScrape, new: EngineScrape, engines: int, log_capacit
     return now - before - explained - (_computed(new) - _computed(old))
 
 
-def _attention_tokens(engine: EngineScrape, engines: int, log_capacity: int | None) -> float | None:
-    """Tokens in the pool's attention blocks; on a hybrid without the state blocks that each running request holds."""
+def _attention_tokens(engine: EngineScrape, log: LogPool | None) -> float | None:
+    """Tokens in the pool's attention blocks, at least; None if unknown."""
     use = engine.gauges.get("kv_usage", engine.gauges.get("old_kv_usage"))
-    pool = engine.pool
-    if use is None:
-        return None
-    if pool is not None and pool.holds_state_blocks:
-        state = state_blocks_per_request(engine, engines)
-        if state is None or pool.blocks is None or pool.block_tokens is None:
-            return None
-        held = use * pool.blocks / engines - engine.gauges.get("running", 0.0) * state
-        return max(0.0, held) * pool.block_tokens
-    capacity = log_capacity if pool is None or pool.capacity_tokens is None else pool.capacity_tokens
-    return None if capacity is None else use * capacity
-
-
-def state_blocks_per_request(engine: EngineScrape, engines: int) -> int | None:
-    """Blocks of recurrent state that a request of a hybrid holds: all it needs at full length less attention's."""
-    pool = engine.pool
-    if (
-        pool is None
-        or not pool.blocks
-        or not pool.block_tokens
-        or not pool.capacity_tokens
-        or not pool.max_concurrency
-    ):
-        return None
-    length = round(pool.capacity_tokens / pool.max_concurrency)
-    state = round(pool.blocks / engines / pool.max_concurrency) - ceil(length / pool.block_tokens)
-    return state if state >= 0 else None
+    running = engine.gauges.get("running", 0.0)
+    return None if use is None else attention_tokens(with_log(engine.pool, log), use, running)
 
 
 def _half_filled(engine: EngineScrape) -> float:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from math import isfinite
+from math import inf, isfinite
+
+from msgspec.structs import replace
 
 from cockpit.telemetry.frame import SleepState
 from cockpit.telemetry.histogram import from_buckets
@@ -21,6 +23,8 @@ MAX_LINE_CHARS = 4096
 """The longest real line (cache_config_info) has about 1,500; the parser's cost grows faster than a line."""
 MAX_SAMPLES = 20_000
 """More than 100 engines' worth; a body that holds more is not a vLLM's."""
+MAX_VALUE = 1e18
+"""No figure of a server passes it in its lifetime; sums of such figures stay finite."""
 MAX_NAME_CHARS = 200
 """Of a model's name."""
 
@@ -68,6 +72,7 @@ HISTOGRAMS = {
 }
 CACHE_CONFIG = "vllm:cache_config_info"
 SLEEP = "vllm:engine_sleep_state"
+CREATED = "vllm:generation_tokens_created"
 PROCESS_START = "process_start_time_seconds"
 LEADER = "vllm:num_requests_running"
 """One series an engine: it names the model, and what else tells engines apart where a proxy adds labels (a pod)."""
@@ -77,7 +82,7 @@ _SERIES = re.compile(r'[a-zA-Z_:][\w:]*(?:[ \t]*\{[^"}]*(?:"[^"\\]*(?:\\.[^"\\]*
 _BUCKETS = {f"{name}_bucket": key for name, key in HISTOGRAMS.items()}
 _SUMS = {f"{name}_sum": key for name, key in HISTOGRAMS.items()}
 _WANTED = frozenset(
-    (*COUNTERS, *LABELLED_COUNTERS, *GAUGES, *SHARES, *_BUCKETS, *_SUMS, CACHE_CONFIG, SLEEP, PROCESS_START)
+    (*COUNTERS, *LABELLED_COUNTERS, *GAUGES, *SHARES, *_BUCKETS, *_SUMS, CACHE_CONFIG, SLEEP, CREATED, PROCESS_START)
 )
 _SLEEP_STATES: dict[str, SleepState] = {
     "awake": "awake",
@@ -92,11 +97,11 @@ Sample = tuple[str, Labels, float]
 def parse_scrape(text: str, at: float, clock: float | None = None) -> Scrape:
     """What a /metrics text says; ``at`` is Unix time, ``clock`` monotonic seconds (``at`` when not given).
 
-    Never raises: unreadable lines, NaN, infinite and negative values are left out (and the unreadable ones
-    counted), missing families are missing keys.
+    Never raises: unreadable lines, NaN, infinite, impossibly large and negative values are left out (and the
+    unreadable ones counted), missing families are missing keys.
     """
     samples, skipped = _samples(text)
-    known = [sample for sample in samples if isfinite(sample[2]) and sample[2] >= 0]
+    known = [sample for sample in samples if 0 <= sample[2] <= MAX_VALUE]
     leaders = [labels for name, labels, _ in samples if name == LEADER]
     replica = sorted({label for labels in leaders for label in labels} - {"engine", "model_name"})
     drafts: dict[str, _Draft] = {}
@@ -104,15 +109,36 @@ def parse_scrape(text: str, at: float, clock: float | None = None) -> Scrape:
         if name != PROCESS_START:
             engine = " ".join([labels.get("engine", "0"), *(labels.get(label, "") for label in replica)])
             drafts.setdefault(engine, _Draft()).add(name, labels, value)
+    _share_blocks(drafts)
     return Scrape(
         at=at,
         clock=at if clock is None else clock,
         engines={engine: draft.frozen() for engine, draft in sorted(drafts.items())},
         models=tuple(sorted({labels.get("model_name", "")[:MAX_NAME_CHARS] for labels in leaders} - {""})),
-        process_started_at=next((value for name, _, value in reversed(known) if name == PROCESS_START), None),
+        process_started_at=_only_start({value for name, _, value in known if name == PROCESS_START}),
         skipped_lines=skipped,
         other_server=None if drafts else server_of(text),
     )
+
+
+def _only_start(starts: set[float]) -> float | None:
+    """The process start; None of several, as behind a proxy that puts servers together: they begin one by one."""
+    return starts.pop() if len(starts) == 1 else None
+
+
+def _share_blocks(drafts: Mapping[str, _Draft]) -> None:
+    """Give each engine its part of the blocks that its server counts together, by the requests that fit into each."""
+    servers: dict[str, list[_Draft]] = {}
+    for engine, draft in drafts.items():
+        # All but the number of the rank tells servers apart.
+        servers.setdefault(engine.partition(" ")[2], []).append(draft)
+    for together in servers.values():
+        pools = [draft.pool for draft in together if draft.pool is not None]
+        sizes = [pool.max_concurrency or 1.0 for pool in pools]
+        for draft in together if len(pools) > 1 else ():
+            if draft.pool is not None and draft.pool.blocks is not None:
+                own = draft.pool.blocks * (draft.pool.max_concurrency or 1.0) / sum(sizes)
+                draft.pool = replace(draft.pool, blocks=own, is_exact=False)
 
 
 def _samples(text: str) -> tuple[list[Sample], int]:
@@ -176,6 +202,7 @@ class _Draft:
         self.sums: dict[str, float] = {}
         self.pool: CachePool | None = None
         self.sleep_state: SleepState | None = None
+        self.created_at: float | None = None
 
     def add(self, name: str, labels: Labels, value: float) -> None:
         """Take one sample in; series that differ in labels which nobody shows are summed."""
@@ -194,6 +221,8 @@ class _Draft:
             self._add_bucket(_BUCKETS[name], labels.get("le", ""), value)
         elif name == CACHE_CONFIG:
             self.pool = _pool(labels)
+        elif name == CREATED:
+            self.created_at = value if self.created_at is None else min(value, self.created_at)
         elif name == SLEEP:
             self._add_sleep(_SLEEP_STATES.get(labels.get("sleep_state", "")), value > 0)
 
@@ -223,6 +252,7 @@ class _Draft:
             histograms=histograms,
             pool=self.pool,
             sleep_state=self.sleep_state,
+            created_at=self.created_at,
         )
 
 
@@ -236,7 +266,7 @@ def _number(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if value >= 0 else None
+    return value if 0 <= value <= MAX_VALUE or value == inf else None
 
 
 def _pool(labels: Labels) -> CachePool:

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from cockpit.telemetry.figures import figures
 from cockpit.telemetry.frame import Frame
 from cockpit.telemetry.history import History
-from cockpit.telemetry.rates import Window, extend
 from cockpit.telemetry.timeline import Timeline
 from cockpit.telemetry.vllm import parse_scrape
+from cockpit.telemetry.window import Window, extend
 from cockpit.tui.present import live_rows
 from cockpit.tui.present_charts import SPANS, chart_rows
 

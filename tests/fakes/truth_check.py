@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from truth_modes import MODES, Bursts, LongPrompts, Truth
+from truth_modes import MODES, Bursts, Encoding, LongPrompts, Truth
 from truth_server import TruthServer
 
 WINDOW_SECONDS = 10.0
@@ -100,14 +100,15 @@ def _is_right(shown: Shown) -> bool:
 def figures(shown: Shown) -> list[Figure]:
     """Every figure that has a truth in this mode."""
     mode, frame = MODES[shown.mode], shown.frame
-    if shown.mode in {"restart", "engine-restart"} or not mode.engines:
+    if shown.mode in {"restart", "engine-restart", "engine-back"} or not mode.engines:
         return _unknown(frame)
     speed, kv, requests = frame["throughput"], frame["kv"], frame["requests"]
     engines = tuple(one for number, one in enumerate(mode.engines) if number not in mode.lost)
     cached = _sum(engines, "cached") + _sum(engines, "external") if mode.names.knows_cached else None
     computed = _sum(engines, "computed") + (0.0 if mode.names.knows_cached else _sum(engines, "cached"))
     share = _duty(engines, frame["window_seconds"])
-    capacity = sum(one.capacity_tokens for one in engines) if mode.names.pool_in_tokens else None
+    has_capacity = mode.names.pool_in_tokens and all(one.capacity_tokens is not None for one in engines)
+    capacity = _sum(engines, "capacity_tokens") if has_capacity else None
     decode, stream = (None, None) if shown.mode == "nan" else (_decode(engines) * share, _stream(engines))
     return [
         Figure("prefill tok/s", computed * share, speed["prefill_tokens_per_second"]),
@@ -125,12 +126,15 @@ def figures(shown: Shown) -> list[Figure]:
 
 def _now(engines: tuple[Truth, ...], requests: dict[str, Any], kv: dict[str, Any], mode: str) -> list[Figure]:
     """Gauges, where they stand still."""
-    if any(isinstance(one, (LongPrompts, Bursts)) for one in engines):
+    if any(isinstance(one, (LongPrompts, Bursts, Encoding)) for one in engines):
         return []
-    whole = sum(one.capacity_tokens for one in engines)
-    used = None if mode == "nan" else sum(one.used_fraction * one.capacity_tokens for one in engines) / whole
+    weights = [one.capacity_tokens for one in engines]
+    is_known = mode != "nan" and None not in weights
+    used = sum(one.used_fraction * weight for one, weight in zip(engines, weights, strict=True)) if is_known else None
+    in_tokens = is_known and MODES[mode].names.pool_in_tokens and not any(one.extra_blocks for one in engines)
     return [
-        Figure("KV used, share", used, kv["used_fraction"], 1e-6),
+        Figure("KV used, share", used / sum(weights) if is_known else None, kv["used_fraction"], 1e-6),
+        Figure("KV used, tokens", used if in_tokens else None, kv["used_tokens"], 1e-4),
         Figure("running", _sum(engines, "running"), requests["running"], 0.0),
         Figure("waiting", _sum(engines, "waiting"), requests["waiting"], 0.0),
     ]

@@ -56,7 +56,7 @@ class TruthCollector:
 
     def _cache_config(self, engine: str, truth: Truth) -> Metric:
         labels = {
-            "block_size": "1600" if truth.hybrid else "16",
+            "block_size": str(truth.block_tokens),
             "cache_dtype": "auto",
             "engine": engine,
             "mamba_block_size": "262144" if truth.hybrid else "None",
@@ -71,11 +71,8 @@ class TruthCollector:
         return family
 
     def _blocks(self) -> int:
-        """Of all engines together, as vLLM labels it; on the hybrid 12 of the 176 blocks of a request are state."""
-        return sum(
-            round(truth.max_concurrency * 176) if truth.hybrid else truth.capacity_tokens // 16
-            for truth in (self.mode.engines[n] for n in self.engines)
-        )
+        """Of all engines together, as vLLM labels it."""
+        return sum(self.mode.engines[n].blocks for n in self.engines)
 
     def _counters(self) -> Iterator[Metric]:
         names = self.mode.names
@@ -128,7 +125,11 @@ class TruthCollector:
         for labels, truth, seconds in self._each():
             for value, rate in per_second(truth).items():
                 whole = float(int(rate * self._worked(name, truth, seconds)))
-                family.add_metric([*labels, *([value] if extra else [])], whole, created=self.started_at)
+                family.add_metric(
+                    [*labels, *([value] if extra else [])],
+                    whole,
+                    created=self.started_at if self.mode.names.process_start else None,
+                )
         return family
 
     def _worked(self, name: str, truth: Truth, seconds: float) -> float:

@@ -18,8 +18,12 @@ class Truth:
     running: int = 0
     waiting: int = 0
     used_fraction: float = 0.0
-    capacity_tokens: int = 884_160
-    max_concurrency: float = 53.96
+    capacity_tokens: int | None = 884_160
+    """None is a model without a KV cache."""
+    model_len: int = 16_384
+    block_tokens: int = 16
+    extra_blocks: int = 0
+    """Of a request of full length, for layers that do not keep every token."""
     prefill_seconds_per_request: float = 0.05
     """Latencies are spread evenly between two bucket bounds, so that the truth can be read back from buckets."""
     ttft: tuple[float, float] = (0.06, 0.08)
@@ -37,6 +41,18 @@ class Truth:
     finish_shares: dict[str, float] = field(default_factory=lambda: {"stop": 1.0, "abort": 0.0})
     hybrid: bool = False
     sleep_state: str = "awake"
+
+    @property
+    def max_concurrency(self) -> float | None:
+        """Requests of full length that fit into the pool."""
+        return None if self.capacity_tokens is None else self.capacity_tokens / self.model_len
+
+    @property
+    def blocks(self) -> int:
+        """Of the pool; one stands for none."""
+        if self.max_concurrency is None:
+            return 1
+        return round(self.max_concurrency * (-(-self.model_len // self.block_tokens) + self.extra_blocks))
 
     @property
     def draft_depth(self) -> float:
@@ -107,6 +123,17 @@ class Bursts(Truth):
 
 
 @dataclass(frozen=True)
+class Encoding(Truth):
+    """Transcriptions come one a second, each with the blocks of its 1,500 encoder tokens, and none ends yet."""
+
+    def busy(self, seconds: float) -> int:
+        return self.running + int(seconds)
+
+    def used(self, seconds: float) -> float:
+        return self.busy(seconds) * (1 + -(-1500 // self.block_tokens)) / self.blocks
+
+
+@dataclass(frozen=True)
 class Names:
     """Which families a vLLM of some age publishes."""
 
@@ -134,6 +161,8 @@ class Mode:
     """Engines that are gone after the change."""
     anew: tuple[int, ...] = ()
     """Engines whose counters begin anew at the change."""
+    late: tuple[int, ...] = ()
+    """Engines that are there only after the change."""
     age_seconds: float = 0.0
     """How long the engines have worked when the first one looks."""
     renamed: bool = False
@@ -151,6 +180,9 @@ STEADY = Truth(
     waiting=1,
     used_fraction=0.37,
 )
+HYBRID = replace(STEADY, hybrid=True, capacity_tokens=263_672, model_len=262_144, block_tokens=1600, extra_blocks=12)
+"""12 of the 176 blocks of a request are state."""
+POOLING = replace(STEADY, decode=0.0, steps=0.0, cached=0.0)
 OLD = Names(
     by_source=False,
     cached_total=False,
@@ -172,7 +204,7 @@ MODES: dict[str, Mode] = {
     "v0.26": Mode((STEADY,)),
     "v0.33": Mode((STEADY,)),
     "restart": Mode((STEADY,)),
-    "hybrid": Mode((replace(STEADY, hybrid=True, capacity_tokens=263_672, max_concurrency=1.01),)),
+    "hybrid": Mode((HYBRID,)),
     "mtp": Mode((replace(STEADY, decode=260.0, drafts=100.0, accepted_shares=(0.8, 0.5, 0.3)),)),
     "dp2": Mode(
         (
@@ -205,6 +237,7 @@ MODES: dict[str, Mode] = {
     # Engines that come and go
     "dp8-lost": Mode(tuple(replace(STEADY, decode=10.0 * n) for n in range(1, 9)), lost=(3,)),
     "engine-restart": Mode((STEADY, STEADY), anew=(1,), age_seconds=600.0),
+    "engine-back": Mode((STEADY, STEADY), late=(1,), age_seconds=600.0),
     "renamed": Mode((STEADY,), renamed=True),
     # Other work
     "sleep-2": Mode((Truth(sleep_state="discard_all"),)),
@@ -218,7 +251,23 @@ MODES: dict[str, Mode] = {
             ),
         )
     ),
-    "pooling": Mode((replace(STEADY, decode=0.0, steps=0.0, cached=0.0),)),
+    "pooling": Mode((POOLING,)),
+    "pooling-encoder": Mode((replace(POOLING, capacity_tokens=None, used_fraction=0.0, preemptions=0.0),)),
+    "sliding-window": Mode((replace(STEADY, model_len=131_072, extra_blocks=5 * 193),)),
+    "encoder-decoder": Mode(
+        (
+            Encoding(
+                computed=4.0,
+                decode=300.0,
+                requests=1.0,
+                steps=300.0,
+                running=1,
+                capacity_tokens=73_472,
+                model_len=448,
+                extra_blocks=128,
+            ),
+        )
+    ),
     "finish-reasons": Mode(
         (
             replace(

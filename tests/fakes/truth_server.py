@@ -104,7 +104,9 @@ class TruthServer:
         """The engines that are there, with the seconds since each began."""
         mode, now = MODES[self.mode_name], self.clock()
         seconds = dict.fromkeys(range(len(mode.engines))[: self.engines], now - self._began)
-        if self.changed and self._change_at is not None:
+        if not self.changed:
+            return {number: since for number, since in seconds.items() if number not in mode.late}
+        if self._change_at is not None:
             seconds |= dict.fromkeys(mode.anew, now - self._change_at)
             seconds = {number: since for number, since in seconds.items() if number not in mode.lost}
         return seconds

@@ -64,7 +64,8 @@ def buckets(text: str, changed: bool) -> str:
 
 def replicas(text: str, _: bool) -> str:
     """Two servers of one engine each behind one address, told apart by a label."""
-    return re.sub(r'engine="(\d)"', r'engine="0",pod="vllm-\1"', text)
+    own = re.sub(r'num_gpu_blocks="(\d+)"', lambda found: f'num_gpu_blocks="{int(found[1]) // 2}"', text)
+    return re.sub(r'engine="(\d)"', r'engine="0",pod="vllm-\1"', own)
 
 
 SHAPES: dict[str, Shape] = {

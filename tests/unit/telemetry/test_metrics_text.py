@@ -10,9 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from cockpit.telemetry import vllm
 from cockpit.telemetry.figures import figures
 from cockpit.telemetry.pool import LogPool, kv
-from cockpit.telemetry.rates import Window, extend
 from cockpit.telemetry.series import parse_series
 from cockpit.telemetry.vllm import parse_scrape
+from cockpit.telemetry.window import Window, extend
 
 
 def test_the_cpu_server_has_room_for_2097152_tokens(recorded):
@@ -55,9 +55,21 @@ def test_a_hybrid_server_gives_no_used_tokens_although_its_cache_mode_is_none(re
     assert any("Hybrid" in note for note in shown.notes)
 
 
+def test_the_first_time_at_which_an_engine_counted_is_when_its_counters_were_made(recorded):
+    twins = "".join(f'vllm:generation_tokens_created{{engine="0",model_name="{n}"}} 1.7{n}e9\n' for n in (4, 2, 3))
+    assert parse_scrape(recorded("cpu-0.32-tiny") + twins, at=1.0).engines["0"].created_at == 1.72e9
+
+
+def test_several_processes_behind_one_address_have_no_start_together(recorded):
+    text = recorded("cpu-0.32-tiny")
+    assert parse_scrape(text, at=1.0).process_started_at is not None
+    second = 'process_start_time_seconds{pod="b"} 1.7e9\n'
+    assert parse_scrape(text + second, at=1.0).process_started_at is None
+
+
 def test_created_twins_and_unused_families_are_not_read(recorded):
     text = recorded("cpu-0.32-tiny")
-    noise = 'vllm:generation_tokens_created{engine="0"} 1.7e9\nvllm:e2e_request_latency_seconds_sum 4\n'
+    noise = 'vllm:prompt_tokens_created{engine="0"} 1.7e9\nvllm:e2e_request_latency_seconds_sum 4\n'
     assert parse_scrape(text + noise, at=1.0) == parse_scrape(text, at=1.0)
 
 

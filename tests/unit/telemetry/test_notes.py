@@ -9,9 +9,9 @@ from truth_pages import PAGES
 from cockpit.telemetry import notes
 from cockpit.telemetry.figures import figures
 from cockpit.telemetry.pool import LogPool
-from cockpit.telemetry.rates import Window, extend
 from cockpit.telemetry.sources import sources_of
 from cockpit.telemetry.vllm import parse_scrape
+from cockpit.telemetry.window import Window, extend
 
 
 class Watching:
@@ -46,7 +46,46 @@ def test_a_lost_engine_is_named_and_the_other_ones_rates_go_on(watching):
     assert later.throughput.decode_tokens_per_second == pytest.approx(90, rel=0.02)
     assert later.kv.capacity_tokens == 100_000
     one.server.engines = None
-    assert not any(note.startswith("Engine ") for note in one.look(2).notes)
+    back = one.look()
+    assert [note for note in back.notes if note.startswith("Engine ")] == [notes.CAME.format("1")]
+    assert back.throughput.decode_tokens_per_second is None
+    assert one.look().throughput.decode_tokens_per_second == pytest.approx(120, rel=0.02)
+    assert not any(note.startswith("Engine ") for note in one.look(10).notes)
+    one.server.engines = 1
+    assert notes.LOST.format("1") in one.look().notes
+    one.server.restart()
+    assert [note for note in one.look().notes if note.startswith(("Engine ", "The server "))] == [notes.RESTARTED]
+
+
+def test_servers_that_answer_by_turns_are_told_from_one_that_restarts(watching):
+    one = watching("steady")
+    for start in (10.0, 500.0, 900.0):
+        one.server._process_started_at = start
+        assert notes.BY_TURNS not in one.look().notes
+    for start in (500.0, 10.0):
+        one.server._process_started_at = start
+        assert notes.BY_TURNS in one.look().notes
+    one.server._process_started_at = 7_000.0
+    assert notes.RESTARTED in one.look().notes
+
+
+def test_a_server_that_embeds_generates_nothing_and_an_encoder_keeps_no_kv_cache(watching):
+    assert notes.POOLING in watching("pooling").look(12).notes
+    assert notes.POOLING not in watching("idle").look(12).notes
+    assert notes.POOLING not in watching("steady").look(12).notes
+    encoder = watching("pooling-encoder").look(12)
+    assert notes.NO_POOL in encoder.notes
+    assert (encoder.kv.used_fraction, encoder.kv.capacity_tokens) == (None, None)
+    assert encoder.throughput.prefill_tokens_per_second == pytest.approx(2500, rel=0.02)
+
+
+@pytest.mark.parametrize("mode", ["sliding-window", "encoder-decoder"])
+def test_a_share_of_a_pool_that_layers_of_several_kinds_fill_is_no_number_of_tokens(watching, mode):
+    shown = watching(mode).look(12)
+    assert shown.kv.used_tokens is None
+    assert shown.kv.used_fraction > 0
+    assert notes.SHARED_POOL in shown.notes
+    assert notes.SHARED_POOL not in watching("dp2").look(12).notes
 
 
 def test_a_sleeping_engine_says_so(watching):
@@ -106,7 +145,9 @@ def test_every_group_that_is_known_has_a_source_and_an_age(watching):
     for mode in sorted(name for name, mode in MODES.items() if mode.engines and name not in PAGES | {"nan": {}}):
         shown = watching(mode).look(12)
         sources = {one.figures: one for one in sources_of(shown, 0.5)}
-        assert {"prefill", "decode", "KV use", "requests"} <= sources.keys()
+        has_pool = all(one.capacity_tokens is not None for one in MODES[mode].engines)
+        assert {"prefill", "decode", "requests"} <= sources.keys()
+        assert ("KV use" in sources) is has_pool
         assert all(one.origin for one in sources.values())
         assert all(one.age_seconds == 0.5 for name, one in sources.items() if name != "KV capacity")
         assert ("KV capacity" in sources) == (shown.kv.capacity_tokens is not None)

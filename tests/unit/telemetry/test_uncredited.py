@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truth_modes import MODES
 
+from cockpit.telemetry.blocks import extra_blocks
 from cockpit.telemetry.figures import figures
 from cockpit.telemetry.iterations import IterationCounter
 from cockpit.telemetry.notes import ESTIMATED, IN_PROGRESS
 from cockpit.telemetry.pool import LogPool
-from cockpit.telemetry.rates import Window, extend
 from cockpit.telemetry.scrape import CachePool, EngineScrape, Scrape
-from cockpit.telemetry.uncredited import state_blocks_per_request
 from cockpit.telemetry.vllm import parse_scrape
+from cockpit.telemetry.window import Window, extend
 
 WITHIN = 0.02
 
@@ -24,7 +24,7 @@ def frames_of(server, clock, seconds, log=None):
     window, shown = Window(), []
     for _ in range(seconds + 1):
         scrape = parse_scrape(server.text().decode(), at=clock(), clock=clock())
-        window = extend(window, scrape, 10.0, None if log is None else log.tokens)
+        window = extend(window, scrape, 10.0, log)
         shown.append(figures(window, 10.0, log))
         clock.pass_seconds(1.0)
     return shown
@@ -114,14 +114,16 @@ def test_the_pool_of_a_version_that_does_not_label_it_is_the_logs():
     later = EngineScrape(counters={"prompt": 0.0}, gauges={"kv_usage": 0.5, "running": 1.0})
     window = Window()
     for second, one in enumerate((engine, later)):
-        window = extend(window, Scrape(at=second, clock=second, engines={"0": one}), 10.0, 60_000)
+        window = extend(
+            window, Scrape(at=second, clock=second, engines={"0": one}), 10.0, LogPool(capacity_tokens=60_000)
+        )
     assert figures(window, 10.0).throughput.prefill_tokens_per_second == pytest.approx(30_000)
 
 
 def test_a_hybrids_state_blocks_are_no_prompt(recorded):
     scraped = parse_scrape(recorded("h200-0.26-q38-ar4-mtp3"), at=1.0).engines["0"]
     # 176 blocks a request of 262,144 tokens, 164 of them attention's; 3 state groups and 1 + 3 drafts make 12.
-    assert state_blocks_per_request(scraped, 1) == 12
+    assert extra_blocks(scraped.pool) == 12
 
     def at(second, blocks, running):
         gauges = {"kv_usage": blocks / 2107, "running": running}
@@ -130,6 +132,26 @@ def test_a_hybrids_state_blocks_are_no_prompt(recorded):
 
     assert prefill(at(0, 0, 0.0), at(1, 14, 1.0)).prefill_in_progress_tokens is None
     assert prefill(at(0, 0, 0.0), at(1, 14, 1.0), at(2, 42, 1.0)).prefill_in_progress_tokens == 30 * 1600
+
+
+def test_blocks_of_sliding_windows_are_no_prompt():
+    # 131,072 tokens in blocks of 16: 8,192 of the layers that keep all, 5 groups of 193 of a window of 1,024 tokens.
+    window = CachePool(
+        capacity_tokens=1_310_720, max_concurrency=10.0, blocks=91_570, block_tokens=16, holds_state_blocks=False
+    )
+    assert extra_blocks(window) == 965
+
+    def at(second, tokens):
+        blocks = -(-tokens // 16) + 5 * -(-min(tokens, 2_048) // 16)
+        gauges = {"kv_usage": blocks / 91_570, "running": 1.0}
+        engine = EngineScrape(counters={"prompt_from:local_compute": 0.0}, gauges=gauges, pool=window)
+        return Scrape(at=second, clock=second, engines={"0": engine})
+
+    scrapes = [at(second, 2_500 * second) for second in range(31)]
+    for last in range(2, 31):
+        shown = prefill(*scrapes[: last + 1]).prefill_in_progress_tokens
+        assert (shown or 0) <= 2_500 * last
+    assert shown == pytest.approx(75_000, abs=965 * 16)
 
 
 @given(

@@ -11,9 +11,9 @@ from truth_server import TruthServer
 from cockpit.telemetry.figures import figures
 from cockpit.telemetry.notes import BY_CACHED, BY_HITS, FROM_LOG, INCLUDING_CACHED, NO_FIGURES, RESTARTED
 from cockpit.telemetry.pool import LogPool
-from cockpit.telemetry.rates import Window, extend
 from cockpit.telemetry.scrape import EngineScrape, Scrape
 from cockpit.telemetry.vllm import parse_scrape
+from cockpit.telemetry.window import Window, extend
 
 WITHIN = 0.02
 
@@ -109,7 +109,7 @@ def test_two_engines_are_added_and_their_use_is_weighted_by_capacity(truth, cloc
     shown = observe(truth("dp2"), clock)
     assert shown.engines == 2
     assert shown.kv.capacity_tokens == 400_000
-    assert shown.kv.max_concurrency == pytest.approx(2 * 53.96)
+    assert shown.kv.max_concurrency == pytest.approx(400_000 / 16_384)
     assert shown.kv.used_fraction == pytest.approx(0.2)
     assert shown.kv.used_tokens == 80_000
     assert shown.requests.running == 4
@@ -234,3 +234,27 @@ def test_the_truths_of_all_modes_can_be_published(clock):
     for mode in MODES:
         with TruthServer(mode, clock=clock) as server:
             assert server.text().endswith(b"\n")
+
+
+def test_counters_made_anew_are_a_restart_even_when_they_have_grown():
+    def one(second, created, generation):
+        engine = EngineScrape(counters={"generation": generation}, created_at=created)
+        return Scrape(at=second, clock=second, engines={"0": engine})
+
+    assert figures(window_of(one(0, 5.0, 10.0), one(1, 5.2, 20.0)), 10.0).throughput.decode_tokens_per_second == 10.0
+    anew = figures(window_of(one(0, 5.0, 10.0), one(1, 9.0, 20.0)), 10.0)
+    assert anew.throughput.decode_tokens_per_second is None
+    assert RESTARTED in anew.notes
+
+
+@pytest.mark.parametrize("value", ["1e308", "1e19", "+Inf", "NaN", "-1", "9" * 400])
+def test_impossible_values_are_unknown_and_nothing_overflows(value):
+    names = ("generation_tokens_total", "prompt_tokens_total", "num_requests_running", "kv_cache_usage_perc")
+    lines = [f'vllm:{name}{{engine="{engine}",model_name="m"}} {value}' for name in names for engine in (0, 1)]
+    pool = 'num_gpu_blocks="{0}",block_size="16",kv_cache_size_tokens="{0}",kv_cache_max_concurrency="{0}"'
+    lines.append(f'vllm:cache_config_info{{engine="0",mamba_cache_mode="none",{pool.format(value)}}} 1.0')
+    text = "".join(f"{line}\n" for line in lines)
+    shown = figures(window_of(parse_scrape(text, at=0.0), parse_scrape(text, at=1.0)), 10.0)
+    assert shown.totals.generation_tokens is None
+    assert shown.requests.running is None
+    assert (shown.kv.capacity_tokens, shown.kv.used_tokens) == (None, None)
