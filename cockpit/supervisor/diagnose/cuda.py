@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cockpit.supervisor.diagnose.settings import in_use
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import NO_EXPANDABLE_SEGMENTS, do, less_utilization, no_graphs, say
 
@@ -64,6 +65,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"munmap_chunk\(\): invalid",
             r"unspecified launch failure",
         ),
+        when=lambda seen: "launch failure" not in seen.incident.text or in_use("tensor_parallel", seen) != 1,
         versions="any",
         explain=say(
             "Memory was corrupted under load: on AMD boards with several GPUs usually the IOMMU; the "
@@ -179,6 +181,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Upgrade vLLM, or choose another backend (--attention-backend)."),
     ),
     Symptom(
+        id="gpu-taken-away",
+        patterns=(r"NVMLError_Unknown", r"Failed to initialize NVML: (?:Unknown Error|Insufficient Permissions)"),
+        versions="any",
+        explain=say(
+            "The driver does not answer in this container any more: most often its devices were taken away when the "
+            "host reloaded systemd."
+        ),
+        fixes=do(
+            "Start the container anew, with its devices named (--device /dev/nvidia0 …) or the cgroupfs driver, "
+            "so that it does not come back.",
+            "On the machine itself look at `nvidia-smi` and `dmesg | grep -E 'Xid|NVRM'`.",
+        ),
+    ),
+    Symptom(
         id="no-device",
         patterns=(
             r"Failed to infer device type",
@@ -231,6 +247,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"an illegal memory access was encountered",
             r"CUDA error: misaligned address",
+            r"unspecified launch failure",
             r"device-side assert triggered",
             r"cudaErrorIllegalAddress",
             r"CUDA error: an illegal instruction",
@@ -279,6 +296,22 @@ SYMPTOMS: tuple[Symptom, ...] = (
             *no_graphs(seen),
             Fix(text="Or go back to the last vLLM version that booted this model."),
         ],
+    ),
+    Symptom(
+        id="cublas-refused",
+        patterns=(
+            r"CUBLAS_STATUS_(?:NOT_SUPPORTED|INVALID_VALUE|ARCH_MISMATCH)",
+            r"CUDNN_STATUS_\w*(?:SUPPORTED|MISMATCH)",
+        ),
+        versions="any",
+        explain=say(
+            "A CUDA library refused an operation: another version of it than torch's own is loaded, or the card "
+            "lacks the type."
+        ),
+        fixes=do(
+            Fix(text="Let torch load its own libraries.", env={"LD_LIBRARY_PATH": None}),
+            "Or install vLLM anew: the nvidia-cublas package must be the one that torch asks for.",
+        ),
     ),
     Symptom(
         id="cublas",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cockpit.supervisor.diagnose.settings import in_use
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import do, reason, say
 
@@ -147,8 +148,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"error: unrecognized arguments: (?P<flag>[^\n]*)",
             r"error: no such option: (?P<flag>\S+)",
             r"error: the following arguments are required: (?P<flag>[^\n]*)",
-            r"unexpected keyword argument '(?P<flag>\w+)'",
-            r"\w+: error: [^\n]*",
+            r"(?:Args|LLM)\.__init__\(\) got an unexpected keyword argument '(?P<flag>\w+)'",
+            r"^(?:[\w.-]{1,60}\.py|vllm(?: [\w-]+)?): error: [^\n]*",
         ),
         versions="any",
         explain=_unknown,
@@ -159,11 +160,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"number of attention heads \((?P<heads>\d+)\) must be divisible by\s+(?:the "
             r")?tensor[- ]parallel[- ]size\s+\((?P<ranks>\d+)\)",
-            r"(?P<heads>\d+) is not divisible by (?P<ranks>\d+)",
+            r"^AssertionError: (?P<heads>\d+) is not divisible by (?P<ranks>\d+)$",
             r"must be divisible by\s+(?:the )?tensor[- _]parallel",
             r"divisible by tensor-parallel size",
             r"num_(?:key_value_|attention_)?heads[^\n]{0,60}divisible",
         ),
+        when=lambda seen: seen.number("ranks") not in (None, 1) or in_use("tensor_parallel", seen) != 1,
         versions="0.2 to 0.33",
         explain=say(
             "{heads} attention heads (or the layer's size) cannot be cut into {ranks} equal parts, one a GPU.",
@@ -201,6 +203,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"[Tt]he number of required (?:GPUs|worker)[^\n]{0,60}exceeds the total number of available",
             r"tensor[- _]parallel[- _]size[^\n]{0,60}(?:larger|greater|exceeds|more) than[^\n]{0,40}GPU",
             r"CUDA error: invalid device ordinal",
+            r"local rank \d+ is out of bounds",
         ),
         versions="0.2 to 0.33",
         explain=say(
@@ -235,6 +238,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"FlashAttention[- ]?3? (?:only supports|requires)[^\n]{0,80}",
             r"compute capability (?:of )?(?:at least|>=) ?(?P<least>[\d.]+)",
             r"requires (?:GPU|device)s? with (?:compute )?capability",
+            r"only supported on (?:GPU|device|card)s with compute capability",
         ),
         versions="0.2 to 0.33",
         explain=say(

@@ -40,6 +40,45 @@ def _token_fixes(seen: Evidence) -> list[Fix]:
 
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
+        id="weights-missing",
+        patterns=(
+            r"[Nn]o such file or directory: ?['\"]?(?P<file>[^'\"\n]*\.(?:safetensors|bin|pt|gguf))\b",
+            r"-of-\d{5}\.safetensors[^\n]{0,80}(?:missing|not found|does not exist)",
+        ),
+        versions="any",
+        explain=say(
+            "A file of the weights is missing: {file}.",
+            "A file of the weights is missing.",
+        ),
+        fixes=do(
+            "Download it again: the download broke off, or the index names a file of another revision.",
+            "The hub's cache links its files: mount all of HF_HOME into a container, not one snapshot of it.",
+        ),
+    ),
+    Symptom(
+        id="weights-pickled",
+        patterns=(r"Weights only load failed", r"UnpicklingError: Unsupported"),
+        versions="0.6 to 0.33",
+        explain=say("The weights are pickled Python objects that PyTorch does not load without trusting them."),
+        fixes=do("Use a checkpoint in safetensors, or convert it."),
+    ),
+    Symptom(
+        id="config-without-type",
+        patterns=(
+            r"Unrecognized model in (?P<model>\S+?)\.? Should have a `?model_type`? key",
+            r"Unrecognized model in (?P<model>\S+)",
+        ),
+        versions="0.2 to 0.33",
+        explain=say(
+            "The config.json of {model} names no model_type: it is not a model's, or it is not whole.",
+            "The config.json names no model_type: it is not a model's, or it is not whole.",
+        ),
+        fixes=do(
+            "Compare it with the original model's config.json, or download it again.",
+            "A checkpoint in Mistral's own format (params.json) needs --config-format mistral --load-format mistral.",
+        ),
+    ),
+    Symptom(
         id="gated-repo",
         patterns=(
             r"trying to access a gated repo",
@@ -74,11 +113,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"RepositoryNotFoundError",
             r"Invalid repository ID or local directory specified: ?'?(?P<model>[^'\n]*)",
             r"Cannot find any model weights with [`'\"]?(?P<model>[^`'\"\n]*)",
-            r"[Nn]o such file or directory: ?['\"](?P<model>[^'\"\n]*(?:config\.json|\.safetensors))",
+            r"[Nn]o such file or directory: ?['\"](?P<model>[^'\"\n]*config\.json)",
             r"(?P<model>\S+) does not appear to have a file named (?P<file>config\.json)",
             r"does not appear to have (?:a file named|files named) (?P<file>(?:pytorch_model|model|adapter_\w+)\S*)",
             r"Can't load the configuration of ['\"](?P<model>[^'\"]+)",
-            r"Unrecognized model in (?P<model>\S+)",
             r"RevisionNotFoundError",
             r"[Mm]odel path .{0,200}(?:does not exist|not found)",
         ),
@@ -92,7 +130,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="hub-limited",
-        patterns=(r"429 Client Error", r"Too Many Requests for url"),
+        patterns=(r"429 (?:Client Error|Too Many Requests)", r"Too Many Requests for url", r"HTTP Error 429"),
         versions="any",
         explain=say("The hub refuses more requests for a while."),
         fixes=do("Wait some minutes and start again; set HF_TOKEN, with which the limits are wider."),
@@ -109,6 +147,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"(?:Max retries exceeded|NameResolutionError|Temporary failure in name resolution|Connection "
             r"refused).{0,200}huggingface",
             r"huggingface\.co.{0,200}(?:Max retries exceeded|NameResolutionError|Failed to resolve|timed out)",
+            r"requests\.exceptions\.(?:ConnectionError|ConnectTimeout|ReadTimeout|ProxyError|SSLError)",
+            r"CERTIFICATE_VERIFY_FAILED",
         ),
         versions="any",
         explain=say("The model is not in the cache here, and the hub may not or cannot be reached."),
@@ -125,6 +165,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"/dev/shm[^\n]{0,200}(?:No space left|too small|Bus error|insufficient)",
             r"No space left on device[^\n]{0,200}/dev/shm",
             r"unable to (?:allocate|write|resize|open) shared memory[^\n]{0,200}No space left",
+            r"unable to (?:write|resize|mmap)[^\n]{0,40}</?torch_[^\n]{0,120}No space left",
+            r"No space left on device: '/?(?:psm|torch|nccl|sem)[._-]\w+'",
             r"(?:insufficient|not enough|out of) shared memory",
             r"DataLoader worker .{0,60}killed by signal: Bus error",
         ),
@@ -151,6 +193,22 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="hub-download",
+        patterns=(
+            r" Server Error: [^\n]{0,60}for url",
+            r"Service (?:Temporarily )?Unavailable[^\n]{0,20} for url",
+            r"IncompleteRead\(",
+            r"ChunkedEncodingError",
+            r"RemoteProtocolError",
+            r"peer closed connection without sending complete message body",
+        ),
+        versions="any",
+        explain=say("The download broke off: the hub, or what lies between, failed."),
+        fixes=do(
+            "Start again in some minutes: what is there already is kept; `hf download REPO` shows how far it gets."
+        ),
+    ),
+    Symptom(
+        id="hub-download",
         patterns=(r"CAS service error", r"Data processing error: ", r"hf_transfer[^\n]{0,200}(?:failed|error)"),
         versions="any",
         explain=say("The download broke off: the hub's fast transfer (xet) failed."),
@@ -171,6 +229,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"unexpected EOF, expected \d+ more bytes",
             r"PytorchStreamReader failed",
             r"git-lfs\.github\.com/spec",
+            r"invalid load key, '",
         ),
         versions="any",
         explain=say("A file of the weights is broken or not whole: an interrupted download, or a Git LFS pointer."),
@@ -178,9 +237,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="permission",
+        when=lambda seen: not seen.in_frames(r":(?:create_server_socket|bind)$"),
         patterns=(
             r"(?P<file>\S+): Permission denied$",
             r"PermissionError: (?:\[Errno 13\] )?[^\n]*?['\"](?P<file>[^'\"\n]+)",
+            r"\[Errno 30\] Read-only file system(?:: '(?P<file>[^'\n]+))?",
+            r"\[Errno 1\] Operation not permitted: '(?P<file>[^'\n]+)",
             r"\[Errno 13\] Permission denied",
         ),
         versions="any",

@@ -25,7 +25,7 @@ _EXCEPTION = re.compile(
     r"\s{0,40}(?:ERROR: )?(?:\w+\.){0,12}[A-Z]\w*"
     r"(?:Error(?:_\w+)?|Exception|Interrupt|Exit|Expired|Failed|OutOfResources)(?:: ?|\s*$|\s+\([^()]{0,200}\)\s*$)"
 )
-_IN_TRACEBACK = re.compile(r"(?:[A-Za-z_]\w*\.){0,12}[A-Z]\w*(?:: |:?\s*$)")
+_IN_TRACEBACK = re.compile(r"(?:[A-Za-z_]\w*\.){0,12}(?:[A-Z]\w*|\w*error)(?:: |:?\s*$)")
 _USAGE = re.compile(r"(?:[\w.-]{1,60}\.py|vllm(?: \w[\w-]*)?): error: ")
 _REASON = re.compile(r"\s*(?:Value error|Assertion failed), ")
 """Pydantic says what is wrong on the line after the exception's own."""
@@ -44,7 +44,7 @@ _WRITTEN = re.compile(
 _BUILD = re.compile(r"(?:Ninja build failed|Error building extension)")
 _BUILD_TROUBLE = re.compile(r"error\b|fatal|not found|[Kk]illed|No such file|FAILED")
 _FRAME = re.compile(
-    r'[\s|+]*File "(?P<path>[^"]{1,500})"(?:, line (?P<line>\d{1,9}))?(?:, in (?P<function>\S{1,200}))?'
+    r'[\s|+]*File ["“](?P<path>[^"”]{1,500})["”](?:, line (?P<line>\d{1,9}))?(?:, in (?P<function>\S{1,200}))?'
 )
 _PACKAGES = ("site-packages/", "dist-packages/", "/vllm/")
 """What a package's files lie in; a clone of vLLM has its package in a folder of the same name."""
@@ -55,6 +55,8 @@ _NO_TROUBLE = re.compile(
     r", retrying \d+ of \d+$|Cannot use FA version|Unable to register cu\w+ factory|Error in cpuinfo"
 )
 """Errors by their level that healthy boots have too."""
+_ASIDE = re.compile(r"\s*Exception (?P<where>ignored in|in thread)\b")
+"""What comes before a traceback that ends no process: of a destructor, of a thread."""
 _LINKS = ("During handling of the above exception", "The above exception was the direct cause")
 _ANNOUNCES = re.compile(
     r"EngineCore (?:\w+ )?(?:failed|encountered|hit)|WorkerProc (?:failed|hit)|^Process \S+:\s*$|Exception in worker"
@@ -75,7 +77,8 @@ WRAPPER = re.compile(
 """Reports of a failure that happened elsewhere."""
 _COLLATERAL = re.compile(
     r"\s*(?:\w+\.)*(?:BrokenPipeError|EOFError|ConnectionResetError|CancelledError|KeyboardInterrupt|SystemExit)\b"
-    r"|RuntimeError: cancelled$"
+    r"|RuntimeError: cancelled$|.{0,200}(?:Connection (?:closed|reset) by peer|remote process exited)"
+    r"|.{0,120}(?:recvValue|recvBytes|sendBytes|recv, got 0 bytes|Broken pipe)"
     r"|\s*AttributeError: '\w*Executor' object has no attribute '(?:workers|io_thread_pool|rpc_broadcast_mq)'"
 )
 """What the death of one process raises in others."""
@@ -92,6 +95,8 @@ class _Stream:
         self.indent = 0
         """Of the traceback's first line: what is indented deeper is its code."""
         self.linked = False
+        self.aside = ""
+        """``ignored in`` or ``in thread`` when the next traceback, or this one, is of such."""
         self.announced = False
         self.chain = 0
         self.parts: list[str] = []
@@ -189,6 +194,11 @@ class IncidentFinder:
 
     def _is_structure(self, stream: _Stream, text: str) -> bool:
         """Whether the line belongs to a traceback without being its exception."""
+        aside = _ASIDE.match(text) if "Exception i" in text else None
+        if aside is not None:
+            stream.close()
+            stream.aside = aside["where"]
+            return True
         if "Traceback (most recent call last)" in text:
             if stream.key is not None and text.endswith(_THEN_TRACEBACK):
                 self._go_on(stream, text.removesuffix(_THEN_TRACEBACK))
@@ -215,13 +225,17 @@ class IncidentFinder:
         stream.announced, stream.indent = announced, indent
 
     def _add(self, stream: _Stream, line: Line, stage: StageId, text: str, is_exception: bool) -> None:
+        aside, stream.aside = stream.aside, ""
+        if aside == "ignored in" and is_exception:
+            stream.close()
+            return
         if not stream.in_traceback:
             self._next += 1
             stream.chain = self._next
         self._next += 1
         frames = list(stream.frames) if is_exception else []
         kernel = not is_exception and _KERNEL.search(text) is not None
-        depth = COLLATERAL if _COLLATERAL.match(text) else depth_of(line.process)
+        depth = COLLATERAL if aside or _COLLATERAL.match(text) else depth_of(line.process)
         module, function, number = _raised_in(frames)
         incident = Incident(
             text=text.strip()[:_MAX_TEXT],
@@ -235,6 +249,7 @@ class IncidentFinder:
             modules="\n".join(f"{path}:{inside}" for path, inside, _ in frames),
             chain=stream.chain,
             announced=kernel or stream.announced,
+            aside=bool(aside),
             after_ready=self.ready,
             stage=stage,
         )

@@ -39,6 +39,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"(?P<file>lib(?:cu\w+|nccl|nvrtc|torch\w*|c10\w*|nvJitLink)\.so[\w.]*): cannot open shared object",
             r"undefined symbol: (?P<file>_Z\w+)",
+            r"(?P<file>lib\w+\.so[\w.]*): undefined symbol",
             r"ImportError: (?P<file>\S+\.so\S*): ",
             r"operator torchvision::nms does not exist",
             r"No module named 'vllm\._C'",
@@ -127,6 +128,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"(?P<name>[\w-]+)\s?[<>=!~][\w.,<>=!~ ]{1,60} is required for a normal functioning of this module, "
             r"but found (?P<has>\S+?)\.?(?:\s|$)",
             r"pkg_resources\.\w*VersionConflict",
+            r"AttributeError: (?:partially initialized )?module '(?P<name>[\w.]+)' has no attribute",
         ),
         versions="any",
         explain=say(

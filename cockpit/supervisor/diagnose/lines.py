@@ -34,7 +34,7 @@ _OUTER = re.compile(
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,100} [\w.@/-]{1,100}(?:\[\d+\])?: "  # journald
 )
 _WRITTEN_ESCAPES = re.compile(
-    r"(?:\\x1b|\\u001b|\\033|\\e|\^\[|#033)\[[\d;]{0,20}[A-Za-z]|\[\d{1,3}(?:;\d{1,3}){0,3}m"
+    r"(?:\\x1b|\\u001b|\\033|\\e|\^\[|#033|ESC|␛)\[[\d;]{0,20}[A-Za-z]|\[\d{1,3}(?:;\d{1,3}){0,3}m"
 )
 _INNER_PREFIX = re.compile(
     r"(?=\((?:Vllm|Ray)?(?:Worker|EngineCore|APIServer|ApiServer)\S{0,40}(?: rank=\d+)? pid=\d+[^()]{0,30}\) )"

@@ -10,7 +10,7 @@ from itertools import groupby
 
 import msgspec
 
-from cockpit.supervisor.boot_state import BootState
+from cockpit.supervisor.boot_state import STAGES, BootState
 from cockpit.supervisor.diagnose.arguments import Arguments
 from cockpit.supervisor.diagnose.derived import derived, unknown
 from cockpit.supervisor.diagnose.ends import signal_of, silent_end
@@ -189,7 +189,8 @@ def _choose(reading: Reading) -> _Finding | None:
     An exception that nothing announced as fatal gives way to a known one of a process above it.
     """
     unknown: _Finding | None = None
-    ranked = sorted(reading.incidents, key=lambda one: (one.depth, not one.announced, one.order))
+    fatal = (one for one in reading.incidents if not _survived(reading, one))
+    ranked = sorted(fatal, key=lambda one: (one.depth, not one.announced, one.order))
     for _, group in groupby(ranked, key=lambda one: (one.depth, one.announced)):
         chains = _chains(list(group))
         known = [found for found in map(partial(_best, reading), chains) if found is not None]
@@ -200,6 +201,13 @@ def _choose(reading: Reading) -> _Finding | None:
         if unknown.incident.announced:
             break
     return unknown
+
+
+def _survived(reading: Reading, incident: Incident) -> bool:
+    """Whether the boot goes on after an exception that nothing said to be fatal, and nothing failed later."""
+    if incident.announced or not incident.file or reading.wrappers or reading.boot.current is None:
+        return False
+    return incident.aside or STAGES.index(reading.boot.current) > STAGES.index(incident.stage)
 
 
 def _chains(incidents: Sequence[Incident]) -> list[list[Incident]]:

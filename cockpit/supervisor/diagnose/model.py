@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import count, do, say
+from cockpit.supervisor.diagnose.words import count, do, no_vision, reason, say
 
 _TEXT_ONLY = r"architectures \[.*?(?P<name>Qwen3_5\w*ForCausalLM|\w*(?:VL|_5|_6)\w*ForCausalLM)"
 
@@ -46,6 +46,16 @@ def _over_derived(seen: Evidence) -> str:
     return f"The context of {count(wanted)} tokens is longer than the {count(most)} that the checkpoint states."
 
 
+def _image_fixes(seen: Evidence) -> list[Fix]:
+    tokens = seen.number("tokens")
+    longer = [] if tokens is None else [int(tokens) // 1024 * 1024 + 2048]
+    return [
+        *(Fix(text=f"Allow a context of {count(value)} tokens.", set={"max_model_len": value}) for value in longer),
+        *no_vision(seen),
+        Fix(text="Or allow smaller images: --mm-processor-kwargs with max_pixels, --limit-mm-per-prompt."),
+    ]
+
+
 def _derived_fixes(seen: Evidence) -> list[Fix]:
     most = seen.number("derived")
     fixes = []
@@ -81,6 +91,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "This vLLM's transformers does not know the model: the model family is newer than the engine.",
         ),
         fixes=_newer_engine,
+    ),
+    Symptom(
+        id="rope-scaling",
+        patterns=(
+            r"`?rope_(?:scaling|parameters)`?(?:'s)? (?:must|should) (?:be|have)",
+            r"[Mm]issing required keys in `?rope_",
+            r"(?:Unknown|Invalid|Unsupported) (?:RoPE|rope) (?:scaling )?type",
+        ),
+        versions="0.4 to 0.33",
+        explain=lambda seen: f"The rope scaling of the model, or of --hf-overrides, is not whole: {reason(seen)}.",
+        fixes=do(
+            "Take rope_scaling as the model's card gives it (rope_type, factor, original_max_position_embeddings).",
+            "Or leave it out of --hf-overrides: without it the context ends at the model's own maximum.",
+        ),
     ),
     Symptom(
         id="arch-failed-inspect",
@@ -167,6 +191,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="0.4 to 0.33",
         explain=_over_derived,
         fixes=_derived_fixes,
+    ),
+    Symptom(
+        id="image-over-context",
+        patterns=(
+            r"prompt \(length (?P<tokens>\d+)\)[^\n]{0,40} is longer than the maximum model length of (?P<most>\d+)"
+            r".{0,200}multi-?modal",
+        ),
+        when=lambda seen: not seen.incident.after_ready,
+        versions="0.6 to 0.33",
+        explain=say(
+            "The largest image or video of the model takes {tokens} tokens, and the context has {most}.",
+            "The largest image or video of the model takes more tokens than the context has.",
+        ),
+        fixes=_image_fixes,
     ),
     Symptom(
         id="tokenizer-newer",
@@ -262,6 +300,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"tekken\.json",
             r"Converting from (?:SentencePiece|Tiktoken)[^\n]{0,40} failed",
             r"Failed to load the tokenizer",
+            r"Found 0 files matching the pattern: [^\n]*tekken",
+            r"Make sure that a Mistral tokenizer is present",
+            r"^TypeError: not a string$",
         ),
         versions="0.10 to 0.33",
         explain=say("The model's folder has no usable tokenizer (tokenizer.json, tokenizer.model or tekken.json)."),
@@ -292,9 +333,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"[Pp]lease (?:pass|set) the (?:argument|option) `?trust_remote_code",
             r"contains custom code which must be executed",
+            r"consider setting `trust_remote_code=True`",
         ),
         versions="any",
         explain=say("The model brings Python code of its own, which runs only when it is allowed to."),
         fixes=do("If you trust its authors, read the code and add --trust-remote-code."),
+    ),
+    Symptom(
+        id="config-broken",
+        patterns=(r"JSONDecodeError: (?P<what>[^\n]{1,120})",),
+        versions="any",
+        explain=say(
+            "A JSON file of the model, or the JSON of a flag, is empty, cut off or no JSON: {what}.",
+            "A JSON file of the model, or the JSON of a flag, is empty, cut off or no JSON.",
+        ),
+        fixes=do("Download the file again, or correct it; a flag's JSON goes into single quotes."),
     ),
 )

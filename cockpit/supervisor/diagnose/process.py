@@ -77,9 +77,21 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="port-not-allowed",
-        patterns=(r"\[Errno 13\] Permission denied.{0,80}bind", r"\[Errno 99\] Cannot assign requested address"),
+        patterns=(
+            r"\[Errno 13\] Permission denied.{0,80}bind",
+            r"\[Errno 99\] (?:Cannot assign requested address|error while attempting to bind)",
+            r"bind\(\): port must be",
+        ),
         versions="any",
         explain=say("The address is not one of this machine's, or the port is reserved for root."),
+        fixes=do(Fix(text="Listen on this machine only.", set={"host": "127.0.0.1"}), "Use a port from 1024."),
+    ),
+    Symptom(
+        id="port-not-allowed",
+        patterns=(r"PermissionError|\[Errno 13\]", r"gaierror", r"\[Errno -[23458]\]"),
+        frames=r":(?:create_server_socket|_create_server|create_server|bind)$",
+        versions="any",
+        explain=say("The server cannot listen where the command says: the address, or a port that needs root."),
         fixes=do(Fix(text="Listen on this machine only.", set={"host": "127.0.0.1"}), "Use a port from 1024."),
     ),
     Symptom(
@@ -137,6 +149,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Fatal Python error",
             r"terminate called after throwing an instance of",
             r"SIGSEGV",
+            r"Segfault encountered",
             r"SIGABRT",
         ),
         versions="any",
@@ -151,7 +164,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"killed by signal (?:15|2|1|3)\b",
             rf"{_EXIT}(?:143|130|-15|-2)\b",
-            r"^KeyboardInterrupt$",
+            r"^KeyboardInterrupt\b",
         ),
         versions="any",
         explain=say(
@@ -235,13 +248,26 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="open-files",
         patterns=(
-            r"\[Errno 24\] Too many open files$",
+            r"\[Errno 24\] Too many open files",
             r"OSError: \[Errno 24\]",
+            r"Too many open files\. Communication with the workers",
+            r"\[Errno 23\] Too many open files in system",
+            r"\[Errno 11\]",
             r"can't start new thread",
             r"Resource temporarily unavailable",
         ),
         versions="any",
         explain=say("The server ran into a limit of open files or threads."),
         fixes=do("Raise the limits (ulimit -n 65536, ulimit -u) of the shell or the service that starts it."),
+    ),
+    Symptom(
+        id="file-missing",
+        patterns=(r"^FileNotFoundError: (?:\[Errno 2\] )?No such file or directory: '(?P<file>[^'\n]+)'",),
+        versions="any",
+        explain=say(
+            "There is no file {file}, which the command or a setting names.",
+            "There is no such file as the command or a setting names.",
+        ),
+        fixes=do("Correct the path; in a container the file must be mounted, and the path is the container's."),
     ),
 )

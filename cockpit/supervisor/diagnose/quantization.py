@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from cockpit.supervisor.diagnose.settings import in_use
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import do, say
 
@@ -40,6 +41,13 @@ def _card_fixes(seen: Evidence) -> list[Fix]:
         Fix(text="Or choose --attention-backend FLASHINFER: it reads fp8 KV on such cards, TRITON_ATTN does not."),
         Fix(text="Weights in FP8 need Marlin here: leave --quantization and --linear-backend out."),
     ]
+
+
+_NO_CARD = (
+    r"(?:not supported (?:on|by|for)|unsupported (?:on|by|for)"
+    r"|requires (?:a |an )?(?:Blackwell|SM ?\d|sm_?\d|compute|CUDA|GPU|device))"
+)
+"""How a kernel says that it is not for this card."""
 
 
 def _moe_backend(seen: Evidence) -> str:
@@ -180,7 +188,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="quantization-unknown",
         patterns=(
-            r"Unknown quantization method: (?P<method>[\w-]+)",
+            r"(?:Unknown|Invalid) quantization method: (?P<method>[\w-]+)",
             r"Quantization method specified in the model config \((?P<method>[\w.-]+)\) does not match",
             r"quantization=?['\"]?(?P<method>[\w-]+)['\"]? .{0,40}is not (?:a )?(?:valid|supported)",
             r"Cannot find the config file for (?P<method>[\w-]+)",
@@ -198,7 +206,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         id="turboquant-hybrid",
         patterns=(
             r"TurboQuant KV cache is not supported",
-            r"Workspace is locked but",
             r"kv_cache_dtype not supported",
             r"kv[_ ]cache dtype.{0,60}(?:not supported|unsupported)",
             r"Selected backend (?P<backend>[\w.]+) is not valid for this configuration\. Reason: "
@@ -210,6 +217,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "The attention backend that this model needs cannot read the KV type "
             + (str(seen.arguments.get("kv_cache_dtype") or "that was chosen"))
             + (f": {seen.groups['reason']}." if "reason" in seen.groups else ".")
+        ),
+        fixes=_kv_type_fixes,
+    ),
+    Symptom(
+        id="turboquant-hybrid",
+        patterns=(r"Workspace is locked but",),
+        when=lambda seen: in_use("kv_cache_dtype", seen) != "auto",
+        versions="0.19 to 0.33",
+        explain=say(
+            "The attention backend asks for more scratch memory than it had measured: the KV type is new to it."
         ),
         fixes=_kv_type_fixes,
     ),
@@ -311,8 +328,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"no cutlass_scaled_mm kernel",
             r"Failed to run cutlass FP[48]",
             r"cutlass_\w+_sm\d+\w*: Error",
-            r"FP4[^\n]{0,80}(?:not supported|requires|unsupported)",
-            r"nvfp4[^\n]{0,80}(?:not supported|requires|unsupported)",
+            rf"FP4[^\n]{{0,80}}{_NO_CARD}",
+            rf"nvfp4[^\n]{{0,80}}{_NO_CARD}",
             r"No compiled \w*(?:moe|fp4|cutlass)\w*",
         ),
         versions="0.10 to 0.33",

@@ -64,6 +64,8 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """Exceptions of one chain (raised while handling another) share it."""
     announced: bool = False
     """Whether a line before it said that a process failed."""
+    aside: bool = False
+    """Whether a thread raised it: its process goes on."""
     after_ready: bool = False
     stage: StageId = "environment"
     """Of the boot, when it was seen."""
