@@ -54,6 +54,7 @@ def main() -> int:
     differs = False
     for file in sorted(OVERLAYS.glob("*/anchors.json")):
         anchors = json.loads(file.read_text(encoding="utf-8"))
+        anchors.setdefault("versions", {})
         for version in arguments.versions or anchors["versions"]:
             try:
                 made = functions(version, anchors)
