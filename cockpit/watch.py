@@ -11,9 +11,10 @@ import msgspec
 
 from cockpit.supervisor.boot_pace import Pace
 from cockpit.supervisor.boot_state import BootFacts, BootState
+from cockpit.supervisor.boot_watch import BootWatch
 from cockpit.supervisor.diagnose.types import Diagnosis
 from cockpit.supervisor.process import is_alive, members_of
-from cockpit.supervisor.ready import BootWatch, state_of
+from cockpit.supervisor.ready import state_of
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.silence import Silence
 from cockpit.supervisor.spawn import Running
@@ -42,7 +43,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     silence: Silence | None = None
     """Why a booting server writes nothing; None while it writes."""
     problem: str | None = None
-    """What is wrong with the file of earlier boots, told once."""
+    """What else the user should know, such as a port that others listen on, told once."""
     survivors: int = 0
     """Processes of a dead server that still run, and hold its memory."""
     diagnosis: Diagnosis | None = None

@@ -89,6 +89,7 @@ def _answers(urls: Sequence[str | None]) -> list[bool | None]:
 def run(arguments: argparse.Namespace) -> int:
     """Print the servers, dead ones included until they are stopped or started again."""
     from cockpit.session import Session
+    from cockpit.supervisor.port_watch import kept_port
 
     session = Session()
     views, problems = session.instances()
@@ -116,6 +117,9 @@ def run(arguments: argparse.Namespace) -> int:
             right=(3,),
         )
         _tell_troubles(rows)
+        for kept in (kept_port(view.record) for view in views if view.state == "starting"):
+            if kept:
+                tell(f"⚠ {kept}.")
     return 0
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from cockpit.rules.finding import Finding
     from cockpit.session import Session
     from cockpit.supervisor.boot_pace import Pace
+    from cockpit.supervisor.boot_watch import Progress
     from cockpit.supervisor.diagnose.types import Diagnosis
-    from cockpit.supervisor.ready import Progress
     from cockpit.supervisor.record import InstanceRecord
     from cockpit.supervisor.spawn import Running
 
@@ -32,7 +32,12 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verb(verbs, "serve", "start a slug's server, detached", run)
     plan_options(parser)
     parser.add_argument("--wait", action="store_true", help="follow the boot until it is ready or dead")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="with --wait: give up waiting after this")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        help="with --wait: give up waiting after this; without it, once nothing comes of the boot any more",
+    )
     parser.add_argument(
         "--fix", action="store_true", help="start a dead server of that name or slug again, with its diagnosis's fix"
     )
@@ -117,7 +122,7 @@ def _wait(running: Running, arguments: argparse.Namespace, beside: Sequence[Inst
 def follow(running: Running, timeout: float | None = None) -> Progress:
     """Tell the stages on stderr as they come, until ready, dead or out of time; the last progress."""
     from cockpit.supervisor.boot_state import STAGE_NAMES
-    from cockpit.supervisor.ready import wait_ready
+    from cockpit.supervisor.boot_watch import wait_ready
 
     told: set[str] = set()
     silence = _SilenceTeller()
@@ -179,10 +184,7 @@ def death(running: Running, progress: Progress) -> CockpitError:
 
     record = running.record
     if progress.life == "starting":
-        return FailedError(
-            f"{record.name} was not ready in time",
-            fix=f"It goes on; `cockpit logs {record.name} -f` follows it, `cockpit stop {record.name}` ends it.",
-        )
+        return _not_ready(record, progress)
     if not exists(record.name):
         return FailedError(f"{record.name} was stopped by someone else while it started", fix="Start it again.")
     for line in last_lines(record.log, _LAST_LINES):
@@ -192,6 +194,16 @@ def death(running: Running, progress: Progress) -> CockpitError:
     if progress.diagnosis is not None and progress.diagnosis.explanation:
         cause = f"{progress.diagnosis.explanation.rstrip('.')}: {cause}" if cause else progress.diagnosis.explanation
     return FailedError(f"{record.name} died while it started, {how}", cause, _way_out(record, progress.diagnosis))
+
+
+def _not_ready(record: InstanceRecord, progress: Progress) -> FailedError:
+    """What to say of a server that lives and is no longer waited for."""
+    goes_on = f"It goes on; `cockpit logs {record.name} -f` follows it, `cockpit stop {record.name}` ends it."
+    silence = progress.silence
+    if silence is None or not progress.hopeless:
+        return FailedError(f"{record.name} was not ready in time", fix=goes_on)
+    detail = f"after {duration(silence.seconds)} in which nothing came of it: {silence.sentence}"
+    return FailedError(f"{record.name} does not become ready", detail, f"{silence.fix} {goes_on}".lstrip())
 
 
 def _way_out(record: InstanceRecord, diagnosis: Diagnosis | None) -> str:
@@ -237,10 +249,17 @@ def served_json(running: Running, progress: Progress) -> dict[str, Any]:
         "stages": stages_json(progress.boot),
         "kv": {"capacity_tokens": facts.capacity_tokens, "max_concurrency": facts.max_concurrency},
         "diagnosis": None if progress.diagnosis is None else diagnosis_json(progress.diagnosis),
+        "not_awaited": _not_awaited_json(progress),
         "exit_code": progress.exit_code,
         "first_exception": progress.boot.first_exception if dead else None,
         "last_lines": last_lines(running.record.log, _LAST_LINES) if dead else [],
     }
+
+
+def _not_awaited_json(progress: Progress) -> dict[str, Any] | None:
+    """Why a server that lives is no longer waited for; None for one that is ready, dead or out of time."""
+    silence = progress.silence if progress.hopeless else None
+    return None if silence is None else {"id": silence.id, "sentence": silence.sentence, "fix": silence.fix}
 
 
 def expected_boot_seconds(record: InstanceRecord) -> float | None:

@@ -35,6 +35,7 @@ class BootLog:
     def __init__(self, spawned_at: float | None, arguments: dict[str, Any] | None = None) -> None:
         self._spawned_at = spawned_at
         self._arguments = arguments
+        self._latest = 0.0
         self._draft = BootDraft()
         self._trouble = TroubleReader(arguments)
 
@@ -59,6 +60,7 @@ class BootLog:
     def _begin_again(self) -> None:
         """A restart loop writes one boot after another into its log: the last one counts."""
         self._spawned_at = None
+        self._latest = 0.0
         self._draft = BootDraft()
         self._trouble = TroubleReader(self._arguments)
 
@@ -90,7 +92,9 @@ class BootLog:
 
     def _apply(self, text: str, at: float) -> None:
         was_ready = self._draft.ready
-        boot_rules.apply(self._draft, text, at)
+        # A clock that was set back during the boot stamps lines with times before those of earlier ones.
+        self._latest = max(self._latest, at)
+        boot_rules.apply(self._draft, text, self._latest)
         if self._draft.ready and not was_ready:
             self._trouble.boot_is_over()
 

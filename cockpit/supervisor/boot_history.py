@@ -11,6 +11,7 @@ import msgspec
 from cockpit import paths
 from cockpit.errors import CockpitError
 from cockpit.rig.version import version_numbers
+from cockpit.supervisor.boot_clock import boot_seconds
 from cockpit.supervisor.boot_state import BootState, StageId
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.units import tokens
@@ -159,7 +160,8 @@ def remember(record: InstanceRecord, boot: BootState) -> None:
 
     Raises CockpitError when the state home cannot be written to.
     """
-    if not record.engine_version or record.ready_at is None or not boot.ready:
+    seconds = boot_seconds(record)
+    if not record.engine_version or seconds is None or not boot.ready:
         return
     known = remembered(record.slug).boots
     if any(one.created_at == record.created_at for one in known):
@@ -168,7 +170,7 @@ def remember(record: InstanceRecord, boot: BootState) -> None:
         created_at=record.created_at,
         engine_version=record.engine_version,
         gpu_model=record.gpu_model,
-        seconds=round(record.ready_at - record.created_at, 3),
+        seconds=round(seconds, 3),
         stages={stage.id: round(stage.seconds, 3) for stage in boot.stages if stage.seconds is not None},
         values=_settings(record),
         capacity_tokens=boot.facts.capacity_tokens,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -81,6 +82,14 @@ def same(first: ProcessIdentity, second: ProcessIdentity) -> bool:
     if first.birth and second.birth:
         return first.birth == second.birth
     return abs(first.start_time - second.start_time) <= _START_TIME_TOLERANCE_SECONDS
+
+
+def age_seconds(who: ProcessIdentity) -> float | None:
+    """For how long this very process has run, by the kernel's clock, which nobody sets; None when it is gone."""
+    stat = _read_stat(who.pid)
+    if stat is None or not is_alive(who):
+        return None
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - stat.start_ticks / os.sysconf("SC_CLK_TCK"))
 
 
 def is_alive(who: ProcessIdentity) -> bool:

@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
-
 from cockpit.errors import CockpitError
-from cockpit.supervisor import boot_history, memory_history, process
-from cockpit.supervisor.boot import BootLog
-from cockpit.supervisor.boot_pace import Pace, pace_of
-from cockpit.supervisor.boot_state import BootState
-from cockpit.supervisor.diagnose.files import end_of
-from cockpit.supervisor.diagnose.types import Diagnosis
+from cockpit.supervisor import memory_history, process
 from cockpit.supervisor.endpoint import answers_health, served_models
-from cockpit.supervisor.log_bounds import bound
-from cockpit.supervisor.logfile import Tail
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.shared_memory import segments_of
-from cockpit.supervisor.silence import Silence
-from cockpit.supervisor.silence_watch import SilenceWatch
 from cockpit.supervisor.spawn import Running, attach
 
 Life = Literal["starting", "ready", "dead"]
 State = Literal["starting", "ready", "stopping", "dead"]
-_TICK_SECONDS = 0.25
-_NOTE_EVERY_SECONDS = 2.0
-_LOG_LAG_SECONDS = 2.0
-"""How long after the first answer the log may still lack the lines about it."""
-_MAX_LINES = 5000
 _SPAWN_SECONDS = 10.0
 """How long another cockpit may need between its record and its spawn."""
 _STOP_SECONDS = 120.0
@@ -69,7 +51,8 @@ def probe(running: Running) -> Life:
         return "ready"
     if not serves(record):
         return "starting"
-    running.note(ready_at=time.time(), **_belongings(record))
+    took = None if record.process is None else process.age_seconds(record.process)
+    running.note(ready_at=time.time(), boot_seconds=took, **_belongings(record))
     with contextlib.suppress(CockpitError):  # a home that cannot be written to costs the lesson, not the server
         memory_history.learn(running.record)
     return "ready"
@@ -103,122 +86,3 @@ def state_of(record: InstanceRecord) -> State:
     if stopping and (running.poll() is None or process.members_of(record)):
         return "stopping"
     return probe(running)
-
-
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """A boot, a few times a second."""
-
-    life: Life
-    boot: BootState
-    seconds: float
-    """Since the spawn."""
-    lines: tuple[str, ...]
-    """New lines of the log, cleaned; only the last few thousand of a flood at the end."""
-    behind: bool = False
-    """The log holds more than was read."""
-    timed_out: bool = False
-    exit_code: int | None = None
-    pace: Pace | None = None
-    """Against earlier boots; None when there were none like it."""
-    silence: Silence | None = None
-    """Why a booting server writes nothing; None while it writes."""
-    problem: str | None = None
-    """What is wrong with the file of earlier boots, told once."""
-    diagnosis: Diagnosis | None = None
-    """Why it died; None while it lives."""
-
-
-class BootWatch:
-    """Follows one boot: every ``tick`` reads the log and looks at the process."""
-
-    def __init__(self, running: Running) -> None:
-        self.running = running
-        self._tail = Tail(running.record.log)
-        self._log = BootLog(running.record.created_at, end_of(running.record, dead=False).arguments)
-        self._noted_at = 0.0
-        self._expected = boot_history.expected_of(running.record)
-        self._problem = boot_history.remembered(running.record.slug).problem
-        self._remembered = False
-        self._silence = SilenceWatch(running.record, self._expected.stages if self._expected else {})
-
-    def tick(self) -> Progress:
-        """One look. Dead comes with every line that the server left, ready with those that say how it came up."""
-        life = probe(self.running)
-        now = time.time()
-        if life == "starting" and now - self._noted_at >= _NOTE_EVERY_SECONDS:
-            self._noted_at = now
-            note_descendants(self.running)
-            self._look_at_the_tree()
-        lines = self._read()
-        while life == "dead" and self._tail.unread_bytes:
-            lines = (lines + self._read())[-_MAX_LINES:]
-        record = self.running.record
-        if life == "ready" and record.ready_at is not None and now - record.ready_at < _LOG_LAG_SECONDS:
-            lines += self._await_last_lines()
-        boot = self._log.snapshot()
-        if life == "ready" and boot.ready and not self._remembered:
-            self._remember(record, boot)
-        seconds = (record.ready_at or record.ended_at or now) - record.created_at
-        problem, self._problem = self._problem, None
-        return Progress(
-            life=life,
-            boot=boot,
-            seconds=seconds,
-            lines=tuple(lines),
-            behind=self._tail.unread_bytes > 0,
-            exit_code=record.exit_code,
-            pace=pace_of(boot, seconds, self._expected),
-            silence=self._silence.tick(record, self._tail.read_bytes, boot, now) if life == "starting" else None,
-            problem=problem,
-            diagnosis=self._log.diagnosis(end_of(record, dead=True)) if life == "dead" else None,
-        )
-
-    def _look_at_the_tree(self) -> None:
-        """A server that is told to log little shows by its processes that its engine has begun."""
-        descendants = self.running.record.descendants
-        engine = min((who.start_time for who in descendants if process.is_engine(who)), default=None)
-        if engine is not None:
-            self._log.engine_began(engine)
-
-    def _remember(self, record: InstanceRecord, boot: BootState) -> None:
-        """Keep its times for the next boot; a home that cannot be written to costs no more than those."""
-        self._remembered = True
-        self._problem = boot_history.smaller_pool(record, boot)
-        try:
-            boot_history.remember(record, boot)
-        except CockpitError as error:
-            self._problem = error.sentence()
-
-    def _read(self) -> list[str]:
-        bound(Path(self.running.record.log))
-        lines = self._tail.read()
-        now = time.time()
-        self._log.feed(lines, now)
-        if self._tail.unfinished:
-            self._log.feed_unfinished(self._tail.unfinished, now)
-        return lines
-
-    def _await_last_lines(self) -> list[str]:
-        lines: list[str] = []
-        limit = time.monotonic() + _LOG_LAG_SECONDS
-        while not self._log.snapshot().ready and time.monotonic() < limit:
-            if not self._tail.unread_bytes:
-                time.sleep(0.05)
-            lines = (lines + self._read())[-_MAX_LINES:]
-        return lines
-
-
-def wait_ready(running: Running, timeout: float | None = None) -> Iterator[Progress]:
-    """Progress about four times a second until the server is ready or dead, or ``timeout`` seconds are over.
-
-    The last one says which; the server is left as it is in every case.
-    """
-    watch = BootWatch(running)
-    limit = None if timeout is None else time.monotonic() + timeout
-    while True:
-        progress = watch.tick()
-        out_of_time = progress.life == "starting" and limit is not None and time.monotonic() >= limit
-        yield msgspec.structs.replace(progress, timed_out=out_of_time)
-        if out_of_time or progress.life != "starting":
-            return
-        time.sleep(_TICK_SECONDS)

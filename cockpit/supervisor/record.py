@@ -65,6 +65,8 @@ class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Path of the log file."""
     created_at: float
     ready_at: float | None = None
+    boot_seconds: float | None = None
+    """From the spawn to the first answer, by a clock that nobody sets; None where it was not measured."""
     stop_requested_at: float | None = None
     ended_at: float | None = None
     exit_code: int | None = None

@@ -54,6 +54,8 @@ class Silence(msgspec.Struct, frozen=True, kw_only=True):
     """Whether something seems wrong; else the silence is usual."""
     sentence: str
     fix: str = ""
+    final: bool = False
+    """Whether it is certain that nothing will come of it by itself."""
 
 
 class _Row(msgspec.Struct, frozen=True, kw_only=True):

@@ -299,7 +299,7 @@ class CockpitApp(FixApp):
         """In a thread: serve the demo's slug unless it is served already, show it, send it requests once ready."""
         from cockpit.api_key import find_api_key
         from cockpit.bench.load import Load
-        from cockpit.supervisor.ready import wait_ready
+        from cockpit.supervisor.boot_watch import wait_ready
 
         slug = self._demo_slug or ""
         view = next((view for view in self.session.instances()[0] if view.record.slug == slug), None)

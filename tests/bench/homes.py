@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cockpit.launch.types import LaunchPlan
 from cockpit.supervisor import store
-from cockpit.supervisor.ready import wait_ready
+from cockpit.supervisor.boot_watch import wait_ready
 from cockpit.supervisor.spawn import attach, start
 from cockpit.supervisor.stop import stop
 

@@ -12,6 +12,7 @@ import json
 import mmap
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -142,6 +143,29 @@ def bound_server(port: int) -> ThreadingHTTPServer:
         os._exit(1)
 
 
+def early_socket(port: int, reuse_port: bool) -> socket.socket:
+    """What vLLM binds at the start of its boot and listens on at the end."""
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if reuse_port:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    bound.bind(("127.0.0.1", port))
+    log("has bound its port")
+    return bound
+
+
+def listening_server(bound: socket.socket) -> ThreadingHTTPServer | None:
+    """None where another listens already, which nobody notices under uvloop."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket = bound
+    try:
+        server.server_activate()
+    except OSError:
+        return None
+    return server
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("words", nargs="*", help="such as `serve MODEL`")
@@ -162,6 +186,9 @@ def main() -> None:
     parser.add_argument("--hang-after", type=float, help="seconds after which no request is answered any more")
     parser.add_argument("--secret-line", help="a line of the log, as given")
     parser.add_argument("--chatty", action="store_true", help="ten thousand lines a second, for ever")
+    parser.add_argument("--binds-early", action="store_true", help="bind at the start and listen at the end, as vLLM")
+    parser.add_argument("--reuse-port", action="store_true", help="with --binds-early: SO_REUSEPORT, as vLLM 0.20")
+    parser.add_argument("--unhealthy", action="store_true", help="answers /health with 503")
     parser.add_argument("--no-listen", action="store_true", help="never open the port")
     args = parser.parse_args()
 
@@ -186,13 +213,16 @@ def main() -> None:
         Handler.hangs_at = time.monotonic() + args.hang_after
     if args.die_at is not None:
         threading.Timer(args.die_at, die, (args.exit_code, args.die_quietly)).start()
+    bound = early_socket(args.port, args.reuse_port) if args.binds_early else None
     for number in range(args.flood_lines):
         sys.stdout.write(f"(EngineCore pid={os.getpid()}) DEBUG 11-29 20:00:00 [flood.py:1] line {number} of it\n")
     time.sleep(args.boot_seconds)
     if args.no_listen:
         while True:
             time.sleep(60)
-    server = bound_server(args.port)
+    server = bound_server(args.port) if bound is None else listening_server(bound)
+    if args.unhealthy:
+        Handler.ready_at = float("inf")
     log("Starting to load model /models/fake...", "Worker")
     log("Model loading took 0.25 GiB memory and 0.100000 seconds", "Worker")
     log("Available KV cache memory: 1.5 GiB", "Worker")
@@ -205,6 +235,8 @@ def main() -> None:
     Handler.listens = True
     if not args.ignore_sigterm:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    while server is None:
+        time.sleep(60)
     server.serve_forever(poll_interval=0.05)
 
 

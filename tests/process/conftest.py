@@ -14,7 +14,7 @@ import pytest
 from cockpit.launch.types import LaunchPlan
 from cockpit.rig.leftovers import Leftover, find_settled_leftovers
 from cockpit.supervisor import process, store
-from cockpit.supervisor.ready import Progress, wait_ready
+from cockpit.supervisor.boot_watch import Progress, wait_ready
 from cockpit.supervisor.spawn import Running
 
 FAKE_SERVER = Path(__file__).parents[1] / "fakes" / "fake_server.py"

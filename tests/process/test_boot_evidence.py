@@ -15,7 +15,7 @@ import pytest
 from cockpit.launch.types import LaunchPlan
 from cockpit.supervisor import boot_evidence, silence_watch
 from cockpit.supervisor.boot_evidence import EvidenceReader
-from cockpit.supervisor.ready import wait_ready
+from cockpit.supervisor.boot_watch import wait_ready
 from cockpit.supervisor.silence import Evidence
 from cockpit.supervisor.spawn import Running, start
 from cockpit.supervisor.stop import stop

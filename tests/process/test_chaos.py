@@ -23,10 +23,11 @@ from cockpit import paths
 from cockpit.cli import main as cli
 from cockpit.errors import CockpitError
 from cockpit.launch.types import LaunchPlan
-from cockpit.supervisor import process, ready, store
+from cockpit.supervisor import boot_watch, process, ready, store
+from cockpit.supervisor.boot_watch import BootWatch
 from cockpit.supervisor.ending import ending
 from cockpit.supervisor.log_bounds import bound
-from cockpit.supervisor.ready import BootWatch, probe, state_of
+from cockpit.supervisor.ready import probe, state_of
 from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
 from cockpit.supervisor.spawn import Running, attach, start
 from cockpit.supervisor.stop import stop
@@ -143,7 +144,7 @@ def test_a_worker_is_killed(make_plan: Plans, stage: str) -> None:
 STARTER = """
 import sys, time, msgspec
 from cockpit.launch.types import LaunchPlan
-from cockpit.supervisor import process, ready, spawn, stop, store
+from cockpit.supervisor import boot_watch, process, spawn, stop, store
 moment = sys.argv[2]
 def hold(*_, **__):
     print("now", flush=True)
@@ -155,7 +156,7 @@ if moment == "before the pid":
 running = spawn.start(msgspec.json.decode(sys.argv[1], type=LaunchPlan))
 if moment == "loading":
     hold()
-*_, last = ready.wait_ready(running, 60)
+*_, last = boot_watch.wait_ready(running, 60)
 assert last.life == "ready"
 if moment == "ready":
     hold()
@@ -208,7 +209,7 @@ def test_the_port_is_stolen(make_plan: Plans, free_port: int) -> None:
 
 @pytest.mark.fault("a log that is flooded without end", "bounded on disk, followed, and the boot in it stays")
 def test_a_flood_is_bounded(make_plan: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ready, "bound", partial(bound, most_bytes=1 << 18, head_bytes=1 << 14))
+    monkeypatch.setattr(boot_watch, "bound", partial(bound, most_bytes=1 << 18, head_bytes=1 << 14))
     running = start(make_plan(*FAMILY, "--chatty"))
     watch = BootWatch(running)
     log = Path(running.record.log)

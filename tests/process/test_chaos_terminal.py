@@ -27,9 +27,10 @@ from .conftest import until_settled, wait_for
 
 Plans = Callable[..., LaunchPlan]
 SERVE = (
-    "import sys, msgspec\nfrom cockpit.launch.types import LaunchPlan\nfrom cockpit.supervisor import ready, spawn\n"
+    "import sys, msgspec\nfrom cockpit.launch.types import LaunchPlan\n"
+    "from cockpit.supervisor import boot_watch, spawn\n"
     "running = spawn.start(msgspec.json.decode(sys.argv[1], type=LaunchPlan))\n"
-    "for seen in ready.wait_ready(running, 600): print('seen', flush=True)\n"
+    "for seen in boot_watch.wait_ready(running, 600): print('seen', flush=True)\n"
 )
 
 

@@ -17,8 +17,9 @@ from cockpit.cli.serve import follow, served_json
 from cockpit.errors import CockpitError
 from cockpit.launch.types import LaunchPlan
 from cockpit.supervisor import process, store
+from cockpit.supervisor.boot_watch import wait_ready
 from cockpit.supervisor.logfile import last_lines
-from cockpit.supervisor.ready import probe, state_of, wait_ready
+from cockpit.supervisor.ready import probe, state_of
 from cockpit.supervisor.spawn import start
 from cockpit.supervisor.stop import stop
 

@@ -1,0 +1,81 @@
+"""Who else listens where an instance is to answer.
+
+Two servers may both get one port: vLLM binds it at the start of its boot and listens minutes later. Linux lets
+sockets with SO_REUSEADDR, which vLLM sets, bind one address as long as none of them listens; the first to listen has
+it. The other says that it is ready, never listens and never ends, as uvloop drops the error (seen on 0.32). vLLM 0.20
+sets SO_REUSEPORT too, from 0.26 on only with more than one API server (create_server_socket): then both listen, and
+each gets a part of the requests.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+
+import psutil
+
+from cockpit.rig.host import process_name
+from cockpit.supervisor import process, store
+from cockpit.supervisor.record import InstanceRecord
+
+_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_LISTEN = "0A"
+_Address = IPv4Address | IPv6Address
+
+
+def anybody_listens(port: int) -> bool:
+    """Whether any socket of this network listens on the port, whatever its address (see proc_pid_net(5))."""
+    ending = f":{port:04X}"
+    for table in _TABLES:
+        try:
+            lines = table.read_text(encoding="ascii", errors="replace").splitlines()[1:]
+        except OSError:
+            continue
+        rows = (line.split(maxsplit=4) for line in lines)
+        if any(len(row) > 3 and row[3] == _LISTEN and row[1].endswith(ending) for row in rows):
+            return True
+    return False
+
+
+def others_at(record: InstanceRecord) -> tuple[str, ...]:
+    """Who listens at the instance's address and is no process of it: ``python3 (pid 7)``; mostly nobody."""
+    if not anybody_listens(record.port):
+        return ()
+    own = {who.pid for who in process.members_of(record)}
+    found = {
+        one.pid
+        for one in psutil.net_connections(kind="tcp")
+        if one.status == psutil.CONN_LISTEN
+        and one.laddr
+        and one.laddr.port == record.port
+        and one.pid not in own
+        and meets(record.host, one.laddr.ip)
+    }
+    return tuple(_name(pid) for pid in sorted(found, key=lambda pid: pid or 0))
+
+
+def meets(host: str, listening: str) -> bool:
+    """Whether a server on ``host`` and a listener on the address ``listening`` get in each other's way on one port.
+
+    A name of a host may stand for any address.
+    """
+    try:
+        own = ip_address("127.0.0.1" if host == "localhost" else host or "0.0.0.0")
+        other = ip_address(listening.partition("%")[0])
+    except ValueError:
+        return True
+    if isinstance(other, IPv6Address) and other.ipv4_mapped is not None:
+        other = other.ipv4_mapped
+    return own == other or _covers(own, other) or _covers(other, own)
+
+
+def _covers(wide: _Address, one: _Address) -> bool:
+    return wide.is_unspecified and (wide.version == 6 or one.version == 4)
+
+
+def _name(pid: int | None) -> str:
+    """The instance that it belongs to, or the program."""
+    for record in store.load_all()[0]:
+        if pid is not None and pid in {who.pid for who in (record.process, *record.descendants) if who is not None}:
+            return f"{record.name} (pid {pid})"
+    return process_name(pid) or "a program of another user"

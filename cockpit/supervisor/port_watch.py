@@ -1,0 +1,109 @@
+"""Notices that a server which boots cannot be reached where it was told to listen, and says why."""
+
+from __future__ import annotations
+
+from cockpit.supervisor import process
+from cockpit.supervisor.listeners import others_at
+from cockpit.supervisor.record import InstanceRecord
+from cockpit.supervisor.silence import Silence
+
+_LOOK_EVERY_SECONDS = 2.0
+_LISTENS_WITHIN_SECONDS = 10.0
+"""uvicorn listens some milliseconds after it has said that the start-up is complete."""
+_ANSWERS_WITHIN_SECONDS = 60.0
+"""One that listens and does not answer may be very busy."""
+
+
+class PortWatch:
+    """Told at every tick of a boot; times are seconds since the spawn."""
+
+    def __init__(self) -> None:
+        self._looked_at = -_LOOK_EVERY_SECONDS
+        self._others: tuple[str, ...] = ()
+        self._told: tuple[str, ...] = ()
+        self._ready_since: float | None = None
+
+    def warning(self, record: InstanceRecord, seconds: float) -> str | None:
+        """A sentence when others came to listen on a booting server's port, once; looks every two seconds."""
+        if seconds - self._looked_at >= _LOOK_EVERY_SECONDS:
+            self._looked_at = seconds
+            self._others = others_at(record)
+        if not self._others or self._others == self._told:
+            return None
+        self._told = self._others
+        return _kept(record, self._others)
+
+    def unreachable(self, record: InstanceRecord, said_ready: bool, seconds: float) -> Silence | None:
+        """Why a server does not answer although its log says that it is ready; None until it had time to."""
+        if not said_ready:
+            self._ready_since = None
+            return None
+        if self._ready_since is None:
+            self._ready_since = seconds
+        waited = seconds - self._ready_since
+        if waited < _LISTENS_WITHIN_SECONDS:
+            return None
+        if process.owns_port(record, record.port) is not False:
+            return self._mute(record, waited) if waited >= _ANSWERS_WITHIN_SECONDS else None
+        return self._taken(record, waited) if self._others else self._deaf(record, waited)
+
+    def _taken(self, record: InstanceRecord, waited: float) -> Silence:
+        return Silence(
+            id="port-taken",
+            seconds=waited,
+            alarm=True,
+            sentence=f"its log says that it is ready, but {_names(self._others)} has port {record.port}",
+            fix=f"It will never answer there: {_way_out(record)}.",
+            final=True,
+        )
+
+    def _deaf(self, record: InstanceRecord, waited: float) -> Silence:
+        return Silence(
+            id="no-listener",
+            seconds=waited,
+            alarm=True,
+            sentence=f"its log says that it is ready, but it does not listen on port {record.port}",
+            fix="Another server probably had the port for a moment, or its flags name another one: "
+            f"`cockpit stop {record.name}`, then start it again.",
+            final=True,
+        )
+
+    def _mute(self, record: InstanceRecord, waited: float) -> Silence:
+        return Silence(
+            id="no-answer",
+            seconds=waited,
+            alarm=True,
+            sentence=f"its log says that it is ready, but {record.url}/health does not answer with 200",
+            fix=f"`cockpit logs {record.name}` shows its last lines; `cockpit stop {record.name}` ends it.",
+            final=True,
+        )
+
+
+def kept_port(record: InstanceRecord) -> str | None:
+    """A sentence when others listen on the port of a server that is still starting."""
+    others = others_at(record)
+    return _kept(record, others) if others else None
+
+
+def shared_port(record: InstanceRecord) -> str | None:
+    """A sentence when a server that is ready shares its port with others."""
+    others = others_at(record)
+    if not others:
+        return None
+    return (
+        f"port {record.port} of {record.name} is listened on by {_names(others)} too, and each gets a part of the "
+        f"requests: {_way_out(record)}"
+    )
+
+
+def _kept(record: InstanceRecord, others: tuple[str, ...]) -> str:
+    taken = f"port {record.port}, which {record.name} is to serve on, is listened on by {_names(others)}"
+    return f"{taken}: {_way_out(record)}"
+
+
+def _names(others: tuple[str, ...]) -> str:
+    return " and ".join(others)
+
+
+def _way_out(record: InstanceRecord) -> str:
+    return f"stop that one, or `cockpit stop {record.name}` and serve it on another port (--set port=N)"
