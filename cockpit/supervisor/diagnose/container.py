@@ -104,4 +104,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "HOME and the caches (HF_HOME, VLLM_CACHE_ROOT, TRITON_CACHE_DIR) must be writable for him too.",
         ),
     ),
+    Symptom(
+        id="container-image",
+        patterns=(
+            r"manifest (?:unknown|for (?P<image>\S+) not found)",
+            r"pull access denied for (?P<image>[^\s,]+)",
+            r"no matching manifest for (?P<image>\S+)",
+        ),
+        versions="any",
+        explain=say(
+            "There is no image {image} for this machine in its registry.",
+            "There is no such image for this machine in its registry.",
+        ),
+        fixes=do(
+            "Correct the name and the tag: vllm/vllm-openai has one a release, `v0.32.0`; `docker login` if private."
+        ),
+    ),
 )

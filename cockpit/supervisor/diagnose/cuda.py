@@ -157,6 +157,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"is not compatible with the current PyTorch installation",
             r"(?:sm_\d+|CUDA capability sm_?\d+) is not (?:compatible|supported)",
             r"device kernel image is invalid",
+            r"invalid device function",
         ),
         versions="any",
         explain=say(
@@ -198,7 +199,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         id="no-device",
         patterns=(
             r"Failed to infer device type",
-            r"No CUDA GPUs are available",
+            r"No (?:CUDA|HIP|XPU) GPUs are available",
+            r"no (?:ROCm|HIP|XPU)-capable device",
+            r"0 active drivers \(\[\]\)",
+            r"Cannot access accelerator device when none is available",
             r"Found no NVIDIA driver",
             r"Torch not compiled with CUDA enabled",
             r"CUDA unknown error",
@@ -273,6 +277,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"operation not permitted when stream is capturing",
             r"cudaErrorStreamCapture\w+",
             r"CUDA [Gg]raph capture.{0,60}(?:failed|invalidated)",
+            r"previous error during capture",
         ),
         versions="any",
         explain=say("Capturing the CUDA graphs failed."),
@@ -302,6 +307,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"CUBLAS_STATUS_(?:NOT_SUPPORTED|INVALID_VALUE|ARCH_MISMATCH)",
             r"CUDNN_STATUS_\w*(?:SUPPORTED|MISMATCH)",
+            r"cuDNN version incompatibility",
         ),
         versions="any",
         explain=say(
@@ -319,6 +325,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say("A CUDA library could not start: most often the GPU had no memory left for it."),
         fixes=lambda seen: [*less_utilization(seen), Fix(text="Make sure that nothing else uses the GPU.")],
+    ),
+    Symptom(
+        id="mps",
+        patterns=(r"MPS (?:client|server|daemon)", r"cudaErrorMps\w+"),
+        versions="any",
+        explain=say("The GPU is shared by NVIDIA's MPS, and its daemon does not answer, or not this user."),
+        fixes=do(
+            "Start the daemon (`nvidia-cuda-mps-control -d`) as the same user, or end it (`echo quit | "
+            "nvidia-cuda-mps-control`); remove CUDA_MPS_PIPE_DIRECTORY where there is none.",
+        ),
     ),
     Symptom(
         id="cuda-error",

@@ -237,6 +237,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Bfloat16 is only supported on GPUs",
             r"FlashAttention[- ]?3? (?:only supports|requires)[^\n]{0,80}",
             r"compute capability (?:of )?(?:at least|>=) ?(?P<least>[\d.]+)",
+            r"Unsupported FA version",
             r"requires (?:GPU|device)s? with (?:compute )?capability",
             r"only supported on (?:GPU|device|card)s with compute capability",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import do, say
+from cockpit.supervisor.diagnose.words import do, reason, say
 
 
 def _missing(seen: Evidence) -> str:
@@ -86,6 +86,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"GatedRepoError",
             r"Access to model (?P<model>\S+) is restricted",
             r"not in the authorized list",
+            r"access to public gated repositories",
             r"Your request to access model (?P<model>\S+) (?:is|has)",
             r"Invalid (?:username or password|user token|credentials in Authorization header)",
         ),
@@ -117,6 +118,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"(?P<model>\S+) does not appear to have a file named (?P<file>config\.json)",
             r"does not appear to have (?:a file named|files named) (?P<file>(?:pytorch_model|model|adapter_\w+)\S*)",
             r"Can't load the configuration of ['\"](?P<model>[^'\"]+)",
+            r"No supported config format found in (?P<model>\S+?)\.?(?:\s|$)",
             r"RevisionNotFoundError",
             r"[Mm]odel path .{0,200}(?:does not exist|not found)",
         ),
@@ -174,6 +176,31 @@ SYMPTOMS: tuple[Symptom, ...] = (
         explain=say("/dev/shm is too small for the processes of one server to talk through; a container gets 64 MB."),
         fixes=do(
             "Start the container with --ipc=host or --shm-size=8g (podman-compose ignores ipc).",
+        ),
+    ),
+    Symptom(
+        id="disk-fault",
+        patterns=(
+            r"\[Errno 5\] Input/output error",
+            r"\[Errno 116\]",
+            r"\[Errno 107\] Transport endpoint is not connected",
+            r"\[Errno 103\]",
+            r"\[Errno 117\]",
+        ),
+        versions="any",
+        explain=lambda seen: f"The disk or the network share that holds the files failed: {reason(seen)}.",
+        fixes=do(
+            "Look at `dmesg` and mount the share anew; a copy of the model on a local disk does without it.",
+        ),
+    ),
+    Symptom(
+        id="path-too-long",
+        patterns=(r"is longer than \d+ characters", r"AF_UNIX path too long", r"\[Errno 36\] File name too long"),
+        versions="any",
+        explain=say("A path is longer than the system takes: a socket's may have some 100 characters."),
+        fixes=do(
+            Fix(text="Let the sockets and temporary files lie in /tmp.", env={"TMPDIR": None}),
+            "Or set VLLM_RPC_BASE_PATH, or the cache that the message names, to a short path.",
         ),
     ),
     Symptom(

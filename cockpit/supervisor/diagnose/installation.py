@@ -40,7 +40,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"(?P<file>lib(?:cu\w+|nccl|nvrtc|torch\w*|c10\w*|nvJitLink)\.so[\w.]*): cannot open shared object",
             r"undefined symbol: (?P<file>_Z\w+)",
             r"(?P<file>lib\w+\.so[\w.]*): undefined symbol",
-            r"ImportError: (?P<file>\S+\.so\S*): ",
+            r"ImportError: (?P<file>/\S+\.so\S*): ",
             r"operator torchvision::nms does not exist",
             r"No module named 'vllm\._C'",
             r"'_OpNamespace' '_C' object has no attribute",
@@ -51,6 +51,28 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "vLLM and torch do not belong together: a library is missing or of another version.",
         ),
         fixes=do("Install both together into a fresh environment: `uv pip install vllm --torch-backend=auto`."),
+    ),
+    Symptom(
+        id="library-missing",
+        patterns=(r"(?P<file>[\w+.-]+\.so[\w.]*): cannot open shared object",),
+        versions="any",
+        explain=say(
+            "The system lacks the library {file}, which a Python package of vLLM's environment needs.",
+            "The system lacks a library that a Python package of vLLM's environment needs.",
+        ),
+        fixes=do(
+            "Install it with the system's packages (`apt-file search` names the one), or use vLLM's container image."
+        ),
+    ),
+    Symptom(
+        id="wrong-build",
+        patterns=(r"Could not run '\w+::\w+' with arguments from the '(?P<device>\w+)' backend",),
+        versions="any",
+        explain=say(
+            "This build of vLLM has no such kernel for {device}: it was made for another kind of device.",
+            "This build of vLLM was made for another kind of device.",
+        ),
+        fixes=do("Install the build for this machine: `cockpit engines` says what each one is for."),
     ),
     Symptom(
         id="python-version",
@@ -125,6 +147,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"numpy\.dtype size changed, may indicate binary incompatibility",
             r"A module that was compiled using NumPy 1\.x cannot be run in NumPy 2",
             r"_ARRAY_API not found",
+            r"needs NumPy [\d.]+ or less",
+            r"numpy\.core\.multiarray failed to import",
             r"(?P<name>[\w-]+)\s?[<>=!~][\w.,<>=!~ ]{1,60} is required for a normal functioning of this module, "
             r"but found (?P<has>\S+?)\.?(?:\s|$)",
             r"pkg_resources\.\w*VersionConflict",

@@ -34,6 +34,7 @@ _OUT_OF_MEMORY = (
     r"CUBLAS_STATUS_ALLOC_FAILED",
     r"CUDNN_STATUS_ALLOC_FAILED",
     r"cudaErrorMemoryAllocation",
+    r"Triton Error \[\w+\]: out of memory",
     r"torch_call_dispatcher\(\s*\"aten::(?:new_)?empty\"",
 )
 _CAPTURE = r":(?:capture\w*|_capture\w*|_warmup_and_capture|capture_model)$"

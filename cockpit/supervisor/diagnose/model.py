@@ -225,6 +225,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Can't (?:load|instantiate) (?:the )?(?:image|video|audio|feature)? ?(?:processor|extractor) for",
             r"Invalid type of HuggingFace (?:image )?processor",
             r"Processor was not found",
+            r"Processor(?:Fast)?\.__init__\(\) ",
+            r"Failed to apply \w+Processor",
         ),
         versions="0.6 to 0.33",
         explain=say(
@@ -254,7 +256,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="chat-template-broken",
-        patterns=(r"jinja2\.exceptions\.(?P<what>Template\w+: [^\n]{1,160})",),
+        patterns=(r"jinja2\.exceptions\.(?P<what>(?:Template|Undefined|Security)\w+: [^\n]{1,160})",),
         versions="0.6 to 0.33",
         explain=say("The chat template is no valid Jinja: {what}.", "The chat template is no valid Jinja."),
         fixes=do("Use the template of the original model, or correct the line that the message names."),
@@ -333,6 +335,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"[Pp]lease (?:pass|set) the (?:argument|option) `?trust_remote_code",
             r"contains custom code which must be executed",
+            r"set the option `trust_remote_code=True`",
             r"consider setting `trust_remote_code=True`",
         ),
         versions="any",

@@ -92,7 +92,7 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         "kv-connector-failed",
         "in the connector that moves KV between servers",
         r"^vllm/distributed/(?:kv_transfer|ec_transfer|kv_events)|^(?:lmcache|nixl\w*|mooncake)/",
-        do("Leave --kv-transfer-config out to see whether the server boots alone."),
+        do("Leave --kv-transfer-config and --kv-offloading-size out to see whether the server does without."),
     ),
     _area(
         "draft-failed",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import do, say
+from cockpit.supervisor.diagnose.words import do, reason, say
 
 _DEFAULT_PORT = 8000
 _EXIT = r"[Ee]xit(?:ed)?(?: with)?(?: code| status)?:? ?\(?"
@@ -70,6 +70,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"[Aa]ddress already in use",
             r"[Pp]ort \d+ is (?:already )?in use",
             r"EADDRINUSE",
+            r"port is already allocated",
         ),
         versions="any",
         explain=lambda seen: f"Port {_port(seen)} is taken by another program.",
@@ -88,7 +89,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="port-not-allowed",
-        patterns=(r"PermissionError|\[Errno 13\]", r"gaierror", r"\[Errno -[23458]\]"),
+        patterns=(r"^(?:\w+\.)*(?:PermissionError|OSError|gaierror|OverflowError)\b",),
         frames=r":(?:create_server_socket|_create_server|create_server|bind)$",
         versions="any",
         explain=say("The server cannot listen where the command says: the address, or a port that needs root."),
@@ -97,7 +98,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="exit-137",
         patterns=(
-            r"killed by signal 9\b",
+            r"(?:killed|terminated) by signal 9\b",
             r"Exited \(137\)",
             rf"{_EXIT}(?:137|-9)\b",
             r"[Oo]ut of memory: Killed process",
@@ -150,6 +151,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"terminate called after throwing an instance of",
             r"SIGSEGV",
             r"Segfault encountered",
+            r" \(core dumped\)",
+            r"^Floating point exception",
+            r"Signal: Segmentation fault",
             r"SIGABRT",
         ),
         versions="any",
@@ -269,5 +273,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "There is no such file as the command or a setting names.",
         ),
         fixes=do("Correct the path; in a container the file must be mounted, and the path is the container's."),
+    ),
+    Symptom(
+        id="certificate",
+        patterns=(r"\[SSL: ", r"SSLError", r"FileNotFoundError"),
+        frames=r":(?:create_ssl_context|load_cert_chain|load_verify_locations)$",
+        versions="any",
+        explain=lambda seen: f"The server's certificate or its key cannot be used: {reason(seen)}.",
+        fixes=do("Correct --ssl-certfile and --ssl-keyfile: both in PEM, of one pair, and readable."),
     ),
 )

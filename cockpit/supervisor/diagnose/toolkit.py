@@ -59,6 +59,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="toolkit-too-old",
+        patterns=(r"detected CUDA version \((?P<has>[\d.]+)\) mismatches.{0,120}?PyTorch \((?P<wants>[\d.]+)\)",),
+        versions="any",
+        explain=say(
+            "A kernel is compiled at boot; the toolkit here is CUDA {has}, and torch was made with {wants}.",
+            "A kernel is compiled at boot, and the CUDA toolkit here is of another version than torch's.",
+        ),
+        fixes=do("Install the toolkit of torch's version, and point CUDA_HOME at it."),
+    ),
+    Symptom(
         id="no-nvcc",
         patterns=(
             r"Could not find nvcc",
