@@ -166,7 +166,7 @@ def listening_server(bound: socket.socket) -> ThreadingHTTPServer | None:
     return server
 
 
-def main() -> None:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("words", nargs="*", help="such as `serve MODEL`")
     parser.add_argument("--port", type=int, required=True)
@@ -190,8 +190,10 @@ def main() -> None:
     parser.add_argument("--reuse-port", action="store_true", help="with --binds-early: SO_REUSEPORT, as vLLM 0.20")
     parser.add_argument("--unhealthy", action="store_true", help="answers /health with 503")
     parser.add_argument("--no-listen", action="store_true", help="never open the port")
-    args = parser.parse_args()
+    return parser.parse_args()
 
+
+def ignore_signals(args: argparse.Namespace) -> None:
     if args.ignore_sigterm:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -199,6 +201,10 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     elif args.importing:
         signal.signal(signal.SIGINT, lambda *_: None)
+
+
+def boot(args: argparse.Namespace) -> socket.socket | None:
+    """Everything before the port listens, with what goes wrong beside it; a socket that is bound meanwhile."""
     log("       █     █     █▄   ▄█")
     log(" ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.32.0")
     log("Resolved architecture: Qwen3ForCausalLM")
@@ -217,6 +223,11 @@ def main() -> None:
     for number in range(args.flood_lines):
         sys.stdout.write(f"(EngineCore pid={os.getpid()}) DEBUG 11-29 20:00:00 [flood.py:1] line {number} of it\n")
     time.sleep(args.boot_seconds)
+    return bound
+
+
+def serve(args: argparse.Namespace, bound: socket.socket | None) -> None:
+    """Listen, say so, answer."""
     if args.no_listen:
         while True:
             time.sleep(60)
@@ -238,6 +249,12 @@ def main() -> None:
     while server is None:
         time.sleep(60)
     server.serve_forever(poll_interval=0.05)
+
+
+def main() -> None:
+    args = arguments()
+    ignore_signals(args)
+    serve(args, boot(args))
 
 
 if __name__ == "__main__":
