@@ -49,7 +49,7 @@ __all__ = ["CheckpointAnswer", "InstanceView", "Session", "describe", "read_chec
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """What one slug may do here."""
+    """Every toggle's state and value of one slug on this rig, by id, and what stands against its plan."""
 
     slug: str
     toggles: dict[str, ToggleState]

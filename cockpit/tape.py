@@ -245,4 +245,4 @@ class Replay:
         return msgspec.structs.replace(observations[self._shown], lines=lines)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to let go of: a tape is read whole."""

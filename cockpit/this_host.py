@@ -31,7 +31,7 @@ class ThisHost:
 
     @cached_property
     def facts(self) -> HostFacts | None:
-        """None for a described rig."""
+        """What rules ask of the host beyond its GPUs, read once; None for a described rig."""
         return None if self.described else read_facts(self._environ)
 
     @cached_property

@@ -67,7 +67,7 @@ class Watch(Protocol):
         """Where on a tape it is; empty when live."""
 
     def tick(self) -> Observation:
-        """One look."""
+        """What is so now, with the log lines that came since the last look."""
 
     def close(self) -> None:
         """Let go; the server is left as it is."""

@@ -77,7 +77,7 @@ class Load:
         ]
 
     def start(self) -> None:
-        """Begin sending."""
+        """Begin sending, a thread a stream, until `stop`."""
         for thread in self._threads:
             thread.start()
 

@@ -133,7 +133,7 @@ class Keys:
         return value
 
     def flag(self, key: str) -> bool | None:
-        """True or false."""
+        """True or false; None when it is not there. Raises CockpitError for anything else, as all of these do."""
         value = self.data.get(key)
         if value is not None and not isinstance(value, bool):
             raise self.fail(key, "true or false")
@@ -160,14 +160,14 @@ class Keys:
         return tuple(value)
 
     def items(self, key: str) -> list[Any]:
-        """A list of anything."""
+        """A list of anything, empty when it is not there."""
         value = self.data.get(key)
         if value is not None and not isinstance(value, list):
             raise self.fail(key, "a list")
         return value or []
 
     def mapping(self, key: str) -> Keys | None:
-        """The object under ``key``."""
+        """The object under ``key``, which knows its path for errors; None when it is not there."""
         value = self.data.get(key)
         if value is None:
             return None

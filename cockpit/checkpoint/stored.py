@@ -204,7 +204,7 @@ def stored_modules(
 
 
 def stored_sizes(tensors: Mapping[str, Tensor], layers: int) -> Sizes:
-    """Bytes of the tensors by part."""
+    """Bytes of the tensors by part, as they lie in the files; ``layers`` tells an MTP head from the decoder."""
     parts: dict[Part, int] = dict.fromkeys(("body", "embed_tokens", "lm_head", "mtp", "vision"), 0)
     for name, tensor in tensors.items():
         parts[part_of(name, layers)] += tensor.size

@@ -150,7 +150,7 @@ class RopeScaling(Frozen, frozen=True, kw_only=True):
 
 
 class Checkpoint(Frozen, frozen=True, kw_only=True):
-    """One checkpoint."""
+    """What a checkpoint's config.json and safetensors headers say of it; nothing of it comes from a slug."""
 
     source: str
     """The folder, file or repository that was asked for."""

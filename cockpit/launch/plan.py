@@ -115,7 +115,7 @@ def effective_values(slug: Slug, chosen: Mapping[str, Any], facts: Facts) -> dic
 
 
 def context_for(slug: Slug, chosen: Mapping[str, Any], facts: Facts, address: Address | None = None) -> Context:
-    """The facts as rules read them."""
+    """The facts as rules read them, with the value of every toggle: what was chosen, else its default."""
     return Context(
         slug=slug,
         checkpoint=facts.checkpoint,
@@ -198,7 +198,7 @@ def _findings_beside_the_rules(entry: Entry, facts: Facts, argv: Sequence[str]) 
 
 
 def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Address | None = None) -> LaunchPlan:
-    """The exact command for one slug.
+    """The exact command for one slug: argv, environment, findings and forecast.
 
     ``chosen`` holds what the user set, by toggle id. A plan with blocking findings is returned all the same, so
     that it can be shown; `rules.plan_rules.refusals` says whether it may run. argv[0] is ``vllm`` when there is

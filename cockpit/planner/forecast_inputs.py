@@ -9,7 +9,7 @@ DEFAULT_UTILIZATION = 0.92
 
 
 class CardMemory(Frozen, frozen=True, kw_only=True):
-    """One GPU."""
+    """The memory of one GPU."""
 
     gpu: int
     """Index on the rig."""

@@ -13,7 +13,7 @@ from cockpit.rig.types import Gpu
 
 
 class GpuSurvey(msgspec.Struct, frozen=True, kw_only=True):
-    """What NVML said."""
+    """What one reading of NVML gave: every GPU, or why there is none."""
 
     gpus: tuple[Gpu, ...] = ()
     problem: str | None = None

@@ -22,7 +22,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rig(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine."""
+    """The GPUs and the memory of this machine, or of one that a file describes."""
 
     gpus: tuple[Gpu, ...] = ()
     gpu_problem: str | None = None

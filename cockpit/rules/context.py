@@ -12,7 +12,7 @@ from cockpit.rig.types import Engine, HostFacts, Rig
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """One plan in the making."""
+    """Everything that a rule may ask about one plan in the making."""
 
     slug: Slug
     checkpoint: Checkpoint | None = None
