@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cockpit.supervisor.diagnose.settings import in_use
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import do, reason, say
+from cockpit.supervisor.diagnose.words import added, do, reason, say, without
 
 _REMOVED = {
     "--enable-reasoning": "It went in 0.10: --reasoning-parser alone turns it on.",
@@ -94,9 +94,8 @@ def _expert_fixes(seen: Evidence) -> list[Fix]:
     fixes = [Fix(text=f"Serve it from {ranks} GPUs.", set={"tensor_parallel": ranks}) for ranks in fitting[:1]]
     return [
         *fixes,
-        Fix(
-            text="Or leave --enable-expert-parallel out, or add redundant experts (--eplb-config) that fill the rest."
-        ),
+        without("enable_expert_parallel"),
+        Fix(text="Or add redundant experts (--eplb-config) that fill the rest."),
     ]
 
 
@@ -110,10 +109,10 @@ def _gpu_fixes(seen: Evidence) -> list[Fix]:
 
 def _old_card_fixes(seen: Evidence) -> list[Fix]:
     if "FlashAttention" in seen.incident.text:
-        return [Fix(text="Leave --attention-backend out and let vLLM choose, or give TRITON_ATTN.")]
+        return [without("attention_backend", " and let vLLM choose"), added("attention_backend=TRITON_ATTN")]
     if str(seen.arguments.get("dtype")).removeprefix("torch.") in ("half", "float16"):
         return [Fix(text="Part of the model asks for bfloat16 all the same: use a newer vLLM or card.")]
-    return [Fix(text="Add --dtype half.")]
+    return [added("dtype=half")]
 
 
 def _batched_fixes(seen: Evidence) -> list[Fix]:
@@ -126,7 +125,7 @@ def _batched_fixes(seen: Evidence) -> list[Fix]:
         return [Fix(text="Raise --max-num-batched-tokens or lower the sequences.")]
     return [
         Fix(text=f"Run at most {int(tokens)} requests at a time.", set={"max_num_seqs": int(tokens)}),
-        Fix(text="Or leave --max-num-batched-tokens out."),
+        without("max_num_batched_tokens"),
     ]
 
 
@@ -192,7 +191,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="0.6 to 0.33",
         explain=say("The command limits images or videos, and this vLLM reads the model as text only."),
         fixes=do(
-            "Leave --limit-mm-per-prompt (and other flags for images) out.",
+            without("limit_mm_per_prompt", ", and other flags for images"),
             "If the model does read images, its architecture is newer than this vLLM: upgrade it.",
         ),
     ),
@@ -257,7 +256,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "Models of type {type} overflow in float16, and vLLM refuses it.",
             "The model overflows in float16, and vLLM refuses it.",
         ),
-        fixes=do("Leave --dtype out, or give bfloat16; a card before Ampere needs float32 (twice the memory)."),
+        fixes=do(
+            without("dtype", ", or give bfloat16"),
+            "A card before Ampere needs float32 (twice the memory).",
+        ),
     ),
     Symptom(
         id="windows-in-some-layers",

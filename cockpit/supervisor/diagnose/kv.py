@@ -19,6 +19,7 @@ from cockpit.supervisor.diagnose.words import (
     smaller_kv,
     smaller_model,
     utilization,
+    without,
 )
 
 
@@ -101,7 +102,7 @@ def _multiple(seen: Evidence) -> tuple[str, str] | None:
 def _block_size_fixes(seen: Evidence) -> list[Fix]:
     takes = _multiple(seen)
     other = f"give a multiple of {takes[1]}" if takes else "give one of the sizes that the message lists"
-    return [Fix(text=f"Leave --block-size out, so that vLLM chooses, or {other}.")]
+    return [without("block_size", ", so that vLLM chooses"), Fix(text=f"Or {other}.")]
 
 
 SYMPTOMS: tuple[Symptom, ...] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import do, say
+from cockpit.supervisor.diagnose.words import added, do, say, without
 
 
 def _unsupported(seen: Evidence) -> str:
@@ -17,7 +17,7 @@ def _unsupported(seen: Evidence) -> str:
 def _unsupported_fixes(seen: Evidence) -> list[Fix]:
     merge = Fix(text="Merge the adapter into the model (peft: merge_and_unload), and serve the merged checkpoint.")
     if "model" in seen.groups:
-        return [Fix(text="Leave --enable-lora out."), merge]
+        return [without("enable_lora"), merge]
     return [merge, Fix(text="Or train it for attention and MLP projections only, without modules_to_save or DoRA.")]
 
 
@@ -30,7 +30,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "The adapter has rank {rank}, and the server takes up to {most}.",
             "The adapter's rank is above what the server takes.",
         ),
-        fixes=lambda seen: [Fix(text=f"Add --max-lora-rank {seen.groups.get('rank', 'N')}.")],
+        fixes=lambda seen: [added(f"max_lora_rank={seen.groups.get('rank', 'N')}")],
     ),
     Symptom(
         id="lora-missing",
@@ -60,6 +60,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(r"LoRA is not enabled", r"Got lora_request .{0,300} but LoRA is not enabled"),
         versions="0.3 to 0.33",
         explain=say("An adapter is asked for, and the server was started without LoRA."),
-        fixes=do("Add --enable-lora, and --lora-modules NAME=PATH for each adapter."),
+        fixes=do(added("enable_lora"), "Name each adapter: --lora-modules NAME=PATH."),
     ),
 )

@@ -86,7 +86,7 @@ class _Finding(msgspec.Struct, frozen=True, kw_only=True):
         """What its symptom advises."""
         if self.symptom is None or self.evidence is None:
             return _NEXT_STEPS if self.incident.order else ()
-        return offered(self.symptom, self.evidence)
+        return offered(self.symptom, self.evidence) or (_NEXT_STEPS[:1] if self.incident.order else ())
 
 
 def is_remarkable(text: str) -> bool:

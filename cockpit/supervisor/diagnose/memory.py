@@ -247,7 +247,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             "Offload less (--cpu-offload-gb, --kv-offloading-size), or free RAM; a part of it can be pinned only.",
-            "In a container add --ulimit memlock=-1; on WSL2 raise memory= in .wslconfig.",
+            "Start a container with --ulimit memlock=-1; on WSL2 raise memory= in .wslconfig.",
         ),
     ),
     Symptom(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import count, do, no_vision, reason, say
+from cockpit.supervisor.diagnose.words import added, count, do, no_vision, reason, say, without
 
 _TEXT_ONLY = r"architectures \[.*?(?P<name>Qwen3_5\w*ForCausalLM|\w*(?:VL|_5|_6)\w*ForCausalLM)"
 
@@ -26,7 +26,7 @@ def _tokenizer_fixes(seen: Evidence) -> list[Fix]:
     named = Fix(
         text="Or put the class of the original model's tokenizer_config.json into the checkpoint's (tokenizer_class)."
     )
-    remote = Fix(text="If the folder brings Python code that you trust, add --trust-remote-code.")
+    remote = added("trust_remote_code", "If the folder brings Python code that you trust, add --trust-remote-code.")
     own = seen.groups.get("name") == "TokenizersBackend" or seen.arguments.get("trust_remote_code")
     return [newer, named] if own else [remote, newer, named]
 
@@ -251,7 +251,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             "Correct the path; the examples are in vLLM's repository (examples/) under the tag of the version.",
-            "Or leave --chat-template out: most checkpoints have a template.",
+            without("chat_template", ": most checkpoints have a template"),
         ),
     ),
     Symptom(
@@ -340,7 +340,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="any",
         explain=say("The model brings Python code of its own, which runs only when it is allowed to."),
-        fixes=do("If you trust its authors, read the code and add --trust-remote-code."),
+        fixes=do(added("trust_remote_code", "If you trust its authors, read the code and add --trust-remote-code.")),
     ),
     Symptom(
         id="config-broken",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import (
+    added,
     count,
     do,
     fewer_sequences,
@@ -99,8 +100,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             _NO_P2P,
-            "Or add --disable-custom-all-reduce; update the driver (RTX 4090 and 5090 have no P2P), set "
-            "iommu=pt on AMD boards.",
+            added("disable_custom_all_reduce"),
+            "Update the driver (RTX 4090 and 5090 have no P2P), set iommu=pt on AMD boards.",
         ),
     ),
     Symptom(
@@ -150,7 +151,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(r"tool choice requires --enable-auto-tool-choice",),
         versions="0.6 to 0.33",
         explain=say("A client asks for tools, and the server was started without a tool parser: it answers 400."),
-        fixes=do("Add --enable-auto-tool-choice and --tool-call-parser (qwen3_xml for Qwen3.x)."),
+        fixes=do(
+            added("tool_call_parser", "Add --enable-auto-tool-choice and --tool-call-parser (qwen3_xml for Qwen3.x).")
+        ),
     ),
     Symptom(
         id="host-ram",

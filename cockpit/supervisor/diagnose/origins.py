@@ -27,9 +27,10 @@ _PROGRAMMING = re.compile(
 _SENTENCE = re.compile(r"^(?:AssertionError|NotImplementedError): (?:\S+\s+){3}\S")
 """Where it is meant for the user: a check that was written out."""
 _OTHER_RELEASE = do("Try another release of vLLM, the one that the model's card names first.")
-_FEWER_FLAGS = do(
+_FEWER_FLAGS_TEXT = (
     "Leave out flags one by one (draft, KV type, backends, parsers) to find the one that it does not go with."
 )
+_FEWER_FLAGS = do(_FEWER_FLAGS_TEXT)
 
 
 def is_fault(seen: Evidence) -> bool:
@@ -80,8 +81,8 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         r"^(?:triton|flashinfer|deep_gemm|tilelang|cutlass|humming|quack|aiter|xformers|flash_attn\w*|deep_ep)/"
         r"|^vllm/(?:third_party|kernels|triton_utils|vllm_flash_attn)/",
         joined(
-            without("attention_backend", "Leave --attention-backend out and let vLLM choose."),
-            without("moe_backend", "Leave --moe-backend out and let vLLM choose."),
+            do(without("attention_backend", " and let vLLM choose")),
+            do(without("moe_backend", " and let vLLM choose")),
             do(
                 "Delete what it compiled before (~/.triton/cache, ~/.cache/flashinfer), and start again.",
                 "Install vLLM anew into an environment of its own: kernel libraries must be in its versions.",
@@ -92,7 +93,11 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         "kv-connector-failed",
         "in the connector that moves KV between servers",
         r"^vllm/distributed/(?:kv_transfer|ec_transfer|kv_events)|^(?:lmcache|nixl\w*|mooncake)/",
-        do("Leave --kv-transfer-config and --kv-offloading-size out to see whether the server does without."),
+        do(
+            without("kv_transfer_config", " to see whether the server does without"),
+            without("kv_offloading_size", " to see whether the server does without"),
+            _FEWER_FLAGS_TEXT,
+        ),
     ),
     _area(
         "draft-failed",
@@ -112,8 +117,8 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         r"^vllm/model_executor/(?:layers/quantization|kernels/linear|layers/fused_moe/oracle)/"
         r"|^(?:compressed_tensors|auto_round|bitsandbytes|gptqmodel|gguf|torchao|modelopt)/",
         joined(
-            without("quantization", "Leave --quantization out: config.json names the method."),
-            without("moe_backend", "Leave --moe-backend out and let vLLM choose."),
+            do(without("quantization", ": config.json names the method")),
+            do(without("moe_backend", " and let vLLM choose")),
             do("Use a vLLM that the checkpoint's card names, or a checkpoint in another format."),
         ),
     ),
@@ -122,7 +127,7 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         "in the attention code",
         r"^vllm/(?:v1/)?attention/|^vllm/model_executor/layers/(?:attention|mamba|mla|fla|sparse_attn)",
         joined(
-            without("attention_backend", "Leave --attention-backend out and let vLLM choose."),
+            do(without("attention_backend", " and let vLLM choose")),
             plain_kv,
             no_draft,
             _OTHER_RELEASE,
@@ -143,7 +148,7 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         "while it read the weights",
         r"^vllm/model_executor/model_loader/|^safetensors/|^torch/serialization\.py",
         joined(
-            without("load_format", "Leave --load-format out."),
+            do(without("load_format")),
             do("Check that all files of the weights are there and whole: `cockpit inspect FOLDER`."),
         ),
     ),
@@ -152,8 +157,8 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         "in the code of the experts",
         r"^vllm/model_executor/layers/fused_moe/",
         joined(
-            without("moe_backend", "Leave --moe-backend out and let vLLM choose."),
-            without("enable_expert_parallel", "Leave --enable-expert-parallel out."),
+            do(without("moe_backend", " and let vLLM choose")),
+            do(without("enable_expert_parallel")),
             _OTHER_RELEASE,
         ),
     ),
@@ -206,8 +211,8 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         "in a parser of tools, reasoning or structured output",
         r"^vllm/(?:tool_parsers|reasoning|parser|v1/structured_output|renderers)|^(?:xgrammar|outlines\w*|llguidance)/",
         joined(
-            without("tool_call_parser", "Leave --tool-call-parser and --enable-auto-tool-choice out."),
-            without("reasoning_parser", "Leave --reasoning-parser out, or use the one that the model's card names."),
+            do(without("tool_call_parser", " (with --enable-auto-tool-choice)")),
+            do(without("reasoning_parser", ", or use the one that the model's card names")),
             _OTHER_RELEASE,
         ),
     ),
@@ -215,7 +220,7 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         "kv-layout-failed",
         "while it laid out the KV cache",
         r"^vllm/v1/(?:core/(?:kv_cache|single_type|block)|kv_\w+|simple_kv)",
-        joined(plain_kv, no_draft, without("block_size", "Leave --block-size out."), _OTHER_RELEASE),
+        joined(plain_kv, no_draft, do(without("block_size")), _OTHER_RELEASE),
     ),
     _area(
         "config-refused",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import do, say
+from cockpit.supervisor.diagnose.words import added, do, say
 
 _NO_P2P = Fix(text="Do without direct transfers between the GPUs.", env={"NCCL_P2P_DISABLE": "1"})
 
 _TIMEOUT = say("A worker did not answer in time: it hangs in a transfer between GPUs, or another worker died.")
-_TIMEOUT_FIXES = do(_NO_P2P, "Add --disable-custom-all-reduce; look at `dmesg` for Xid lines.")
+_TIMEOUT_FIXES = do(_NO_P2P, added("disable_custom_all_reduce"), "Look at `dmesg` for Xid lines.")
 _READY_SECONDS = 600
 """VLLM_ENGINE_READY_TIMEOUT_S of vLLM 0.20 to 0.33 (envs.py)."""
 
@@ -118,7 +118,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="any",
         explain=say("NCCL failed between the GPUs: direct transfers, the driver or the way the cards are connected."),
-        fixes=do(_NO_P2P, "Add --disable-custom-all-reduce.", "Update the driver; set iommu=pt on AMD boards."),
+        fixes=do(_NO_P2P, added("disable_custom_all_reduce"), "Update the driver; set iommu=pt on AMD boards."),
     ),
     Symptom(
         id="nccl-timeout",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import do, reason, say
+from cockpit.supervisor.diagnose.words import added, do, reason, say
 
 _DEFAULT_PORT = 8000
 _EXIT = r"[Ee]xit(?:ed)?(?: with)?(?: code| status)?:? ?\(?"
@@ -159,8 +159,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say("It crashed in native code (CUDA, NCCL or a kernel library)."),
         fixes=do(
-            "Look at `dmesg` for Xid lines; start with --enforce-eager or another vLLM version to find "
-            "which part it is.",
+            "Look at `dmesg` for Xid lines.",
+            added("enforce_eager", "Start it with --enforce-eager to see whether the graphs are at fault."),
+            "Or with another vLLM version.",
         ),
     ),
     Symptom(

@@ -6,7 +6,7 @@ import re
 
 from cockpit.supervisor.diagnose.settings import in_use
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import do, say
+from cockpit.supervisor.diagnose.words import added, do, say, without
 
 _NO_INT8 = Fix(
     text="Turn int8 activations off: VLLM_MARLIN_INPUT_DTYPE must not be set for this checkpoint.",
@@ -39,7 +39,8 @@ def _card_fixes(seen: Evidence) -> list[Fix]:
     return [
         *(plain if now != "auto" else []),
         Fix(text="Or choose --attention-backend FLASHINFER: it reads fp8 KV on such cards, TRITON_ATTN does not."),
-        Fix(text="Weights in FP8 need Marlin here: leave --quantization and --linear-backend out."),
+        without("quantization", ": FP8 weights need Marlin here"),
+        without("linear_backend", ": FP8 weights need Marlin here"),
     ]
 
 
@@ -61,8 +62,8 @@ def _moe_backend_fixes(seen: Evidence) -> list[Fix]:
     other = Fix(
         text="Use a checkpoint whose experts are in a format that this card has kernels for (AutoRound, FP8)."
     )
-    free = Fix(text="Let vLLM choose the backend: leave --moe-backend and VLLM_USE_FLASHINFER_MOE_… out.")
-    return [*([free] if "backend" in seen.groups else []), Fix(text="Upgrade vLLM."), other]
+    free = Fix(text="Let vLLM choose the backend: remove VLLM_USE_FLASHINFER_MOE_… from the environment.")
+    return [*([without("moe_backend"), free] if "backend" in seen.groups else []), Fix(text="Upgrade vLLM."), other]
 
 
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -166,8 +167,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "The quantized kernels do not compute in the type that was asked for.",
         ),
         fixes=do(
-            "Add --dtype half.",
-            "Or leave --quantization out, so that vLLM picks the Marlin kernel, which takes bfloat16.",
+            added("dtype=half"),
+            without("quantization", ", so that vLLM picks the Marlin kernel, which takes bfloat16"),
         ),
     ),
     Symptom(
@@ -200,7 +201,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "This vLLM cannot read the checkpoint with the quantization method {method}.",
             "This vLLM cannot read the checkpoint's quantization.",
         ),
-        fixes=do("Leave --quantization out: config.json names the method.", "Or use a vLLM that has the method."),
+        fixes=do(without("quantization", ": config.json names the method"), "Use a vLLM that has the method."),
     ),
     Symptom(
         id="turboquant-hybrid",
@@ -269,8 +270,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "No attention backend goes with this model, card and KV type.",
         ),
         fixes=lambda seen: [
-            Fix(text="Leave --attention-backend out and let vLLM choose."),
+            without("attention_backend", " and let vLLM choose"),
             *_kv_type_fixes(seen)[:1],
+            Fix(text="Use a vLLM release that the model's card names, or a checkpoint for this card."),
         ],
     ),
     Symptom(
@@ -284,7 +286,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "The model has attention sinks (gpt-oss), and the attention backend in use has none on this card."
         ),
         fixes=do(
-            "Upgrade vLLM to 0.11 or later, and leave --attention-backend out.",
+            "Upgrade vLLM to 0.11 or later.",
+            without("attention_backend"),
             Fix(text="Or name the Triton backend, before 0.20.", env={"VLLM_ATTENTION_BACKEND": "TRITON_ATTN"}),
         ),
     ),

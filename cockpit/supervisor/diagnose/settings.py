@@ -53,8 +53,18 @@ def in_use(name: str, seen: Evidence) -> Any:
     return 1 if told is None and name == "tensor_parallel" and seen.has_head else told
 
 
+def _is_added(flag: str, seen: Evidence) -> bool:
+    name, _, value = flag.partition("=")
+    told = seen.arguments.get(name)
+    return told not in (None, False) and value in ("", str(told).removeprefix("torch."))
+
+
 def is_so(fix: Fix, seen: Evidence) -> bool:
-    """Whether all that a fix would set is set already; one that sets nothing is advice, and never is."""
+    """Whether all that a fix would do is so already; of plain advice nobody can tell."""
+    if fix.drops:
+        return seen.has_head and not seen.arguments.chosen(fix.drops)
+    if fix.adds:
+        return _is_added(fix.adds, seen)
     if not fix.set and not fix.env:
         return False
     settings = all(in_use(name, seen) == value for name, value in fix.set.items())

@@ -20,6 +20,10 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True):
     """Toggle id → value, as ``--set`` takes them."""
     env: dict[str, str | None] = {}
     """Variable → value; None is to be removed."""
+    drops: str = ""
+    """Flag that the text tells to leave out, by vLLM's name (``attention_backend``): it is there to be left out."""
+    adds: str = ""
+    """Flag that the text tells to add, or ``flag=value``: it is not there yet."""
     aid: bool = False
     """Whether it only shows more of the cause and cures nothing."""
 

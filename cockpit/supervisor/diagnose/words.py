@@ -169,9 +169,14 @@ def plain_kv(seen: Evidence) -> list[Fix]:
     return [Fix(text="Let the model choose the KV type.", set={"kv_cache_dtype": "auto"})]
 
 
-def without(flag: str, text: str) -> Fixes:
-    """To leave a flag out, unless the log shows a command that has none."""
-    return lambda seen: [Fix(text=text)] if seen.arguments.chosen(flag) or not seen.has_head else []
+def without(flag: str, then: str = "") -> Fix:
+    """To leave a flag out, by vLLM's name; ``then`` goes on after it."""
+    return Fix(text=f"Leave --{flag.replace('_', '-')} out{then}.", drops=flag)
+
+
+def added(flag: str, text: str = "") -> Fix:
+    """To add a flag, by vLLM's name."""
+    return Fix(text=text or f"Add --{flag.replace('_', '-').replace('=', ' ')}.", adds=flag)
 
 
 def no_vision(seen: Evidence) -> list[Fix]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -83,6 +84,20 @@ def test_a_fix_that_was_applied_is_not_offered_again(row: Symptom) -> None:
         if fix.set or fix.env:
             again = offered(row, evidence(applied(fix, START)))
             assert (fix.set, fix.env) not in [(one.set, one.env) for one in again]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{n}-{row.id}" for n, row in enumerate(ROWS)])
+def test_a_flag_that_is_not_there_is_not_to_be_left_out_and_one_that_is_not_to_be_added(row: Symptom) -> None:
+    for fix in row.fixes(evidence(START)):
+        leave, add = (re.search(rf"{verb} --([\w-]+)", fix.text) for verb in ("[Ll]eave", "[Aa]dd"))
+        assert leave is None or leave[1].replace("-", "_") == fix.drops, fix
+        assert add is None or fix.adds, fix
+        if fix.drops:
+            assert fix not in offered(row, evidence(START))
+            assert fix in offered(row, evidence({**START, fix.drops: "x"}))
+        if fix.adds:
+            name, _, value = fix.adds.partition("=")
+            assert fix not in offered(row, evidence({**START, name: value or True}))
 
 
 @pytest.mark.parametrize(
