@@ -43,7 +43,7 @@ from cockpit.supervisor.ready import state_of
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.spawn import Running, start
 from cockpit.supervisor.stop import stop
-from cockpit.this_host import FIRST_PORT, ThisHost, address_again
+from cockpit.this_host import FIRST_PORT, ThisHost, address_again, promised_to
 
 __all__ = ["CheckpointAnswer", "InstanceView", "Session", "describe", "read_checkpoint", "refuse_if_blocked"]
 
@@ -329,12 +329,12 @@ class Session(Shelf, Fleet):
         """Look at a host or port that the user chose; those that the cockpit chose are known to be free."""
         if ("port" not in chosen and "host" not in chosen) or facts.rig.described is not None:
             return Address()
-        port = chosen.get("port") or facts.free_port
+        port, host = chosen.get("port") or facts.free_port, chosen.get("host", facts.default_host)
         try:
-            free = port_is_free(chosen.get("host", facts.default_host), port)
+            free = port_is_free(host, port)
         except CockpitError as error:
             return Address(problem=error.title if not error.detail else f"{error.title}: {error.detail}")
-        owner = _promised_to(port)
+        owner = promised_to(host, port)
         if owner is not None and free:
             return Address(owner=f"{owner}, which is starting")
         return Address() if free else Address(owner=port_owner(port) or owner or "another program")
@@ -372,12 +372,6 @@ def _readable_secrets(entry: Entry) -> tuple[str, ...]:
         return names if names and entry.file.stat().st_mode & 0o077 else ()
     except OSError:
         return ()
-
-
-def _promised_to(port: int) -> str | None:
-    """The living instance that has this port, or will have once it is that far."""
-    records = (record for record in store.load_all()[0] if record.port == port)
-    return next((record.name for record in records if state_of(record) != "dead"), None)
 
 
 def refuse_if_blocked(plan: LaunchPlan, force: bool = False) -> None:

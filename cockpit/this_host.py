@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +11,13 @@ from cockpit.api_key import find_api_key
 from cockpit.errors import CockpitError
 from cockpit.rig.facts import read_facts
 from cockpit.rig.flags import EngineFlags, cached_flags
-from cockpit.rig.host import first_free_port, port_is_free
+from cockpit.rig.host import first_free_port, port_is_free, process_name
 from cockpit.rig.types import Engine, HostFacts
 from cockpit.supervisor import store
+from cockpit.supervisor.foreign import port_claims
 from cockpit.supervisor.holders import describe_holders
+from cockpit.supervisor.listeners import meets
+from cockpit.supervisor.ready import state_of
 from cockpit.supervisor.record import InstanceRecord
 
 FIRST_PORT = 8000
@@ -49,7 +52,7 @@ class ThisHost:
         """The first that neither a server has nor an instance was promised; of another machine nothing is taken."""
         if self.described:
             return FIRST_PORT
-        return first_free_port(self._listen_on, FIRST_PORT, taken=_promised(store.load_all()[0]))
+        return first_free_port(self._listen_on, FIRST_PORT, taken=_promised(self._listen_on))
 
     def flags(self, engine: Engine) -> EngineFlags | None:
         """What is remembered of an engine's flags."""
@@ -58,9 +61,18 @@ class ThisHost:
         return self._flags[engine.path]
 
 
-def _promised(records: Iterable[InstanceRecord]) -> set[int]:
-    """Ports of instances that may not have bound them yet: vLLM does so some ten seconds after its start."""
-    return {record.port for record in records if record.ended_at is None}
+def _promised(host: str) -> set[int]:
+    """Ports of servers that may not have bound them yet: vLLM does so some ten seconds after its start."""
+    own = {record.port for record in store.load_all()[0] if record.ended_at is None}
+    return own | {claim.port for claim in port_claims() if meets(host, claim.host)}
+
+
+def promised_to(host: str, port: int) -> str | None:
+    """The living instance that has this port or will have it once it is that far, or another vLLM that will."""
+    records = (record for record in store.load_all()[0] if record.port == port)
+    own = next((record.name for record in records if state_of(record) != "dead"), None)
+    claims = (claim for claim in port_claims() if claim.port == port and meets(host, claim.host))
+    return own or next((process_name(claim.pid) for claim in claims), None)
 
 
 def address_again(record: InstanceRecord, changed: Mapping[str, Any], default_host: str) -> dict[str, Any]:
@@ -69,7 +81,8 @@ def address_again(record: InstanceRecord, changed: Mapping[str, Any], default_ho
     Those that it had, where nobody has taken them or was promised them; a port that a fix names, or the next free one
     after it. Without a port the planner takes the first free one.
     """
-    host, taken = changed.get("host", record.host), _promised(store.load_all()[0])
+    host = changed.get("host", record.host)
+    taken = _promised(host)
     with contextlib.suppress(CockpitError):
         if "port" in changed:
             return {"host": host, "port": first_free_port(host, changed["port"], taken)}

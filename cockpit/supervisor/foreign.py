@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -13,18 +12,14 @@ import psutil
 from cockpit import paths
 from cockpit.redact import redact, secret_values
 from cockpit.supervisor import process
+from cockpit.supervisor.command_line import model_of, option, serve_words
 from cockpit.supervisor.record import ProcessIdentity
 from cockpit.supervisor.spawn import MARK
 
 DEFAULT_PORT = 8000
 """vLLM's own."""
-_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
-_CLI_MODULES = ("vllm", "vllm.entrypoints.cli.main")
-_INTERPRETERS = ("python", "pypy", "vllm")
-_HELP = re.compile(r"-h|--help(?:=.*)?")
-_OPENING_WORDS = 8
-"""Interpreter and its options come before what it runs."""
 _MARK = f"{MARK}=".encode()
+_ANY_HOST = "0.0.0.0"
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "*": "127.0.0.1"}
 
 
@@ -34,11 +29,18 @@ class Foreign(msgspec.Struct, frozen=True, kw_only=True):
     process: ProcessIdentity
     command: str
     """Its command line without secrets, for showing."""
-    model: str
-    """What it says it serves: the served name, else the model."""
-    port: int
+    model: str | None
+    """What it says it serves: the served name, else the model; None where its command line does not say."""
     url: str | None
-    """None when its network is not this one's, as in a container."""
+    """None when its network is not this one's, as in a container, or a file that it was given names the port."""
+
+
+class PortClaim(msgspec.Struct, frozen=True):
+    """A port that a vLLM was told to serve on; it may not have bound it yet."""
+
+    pid: int
+    host: str
+    port: int
 
 
 def find_foreign(known: Collection[int] = ()) -> tuple[Foreign, ...]:
@@ -55,45 +57,6 @@ def find_foreign(known: Collection[int] = ()) -> tuple[Foreign, ...]:
     listening = _listening_addresses()
     described = (_describe(pid, options, listening) for pid, options in sorted(unknown.items()))
     return tuple(one for one in described if one is not None)
-
-
-def serve_words(argv: Sequence[str]) -> list[str] | None:
-    """What follows ``vllm serve`` (or the API server's module) in a command line; None when it runs no server.
-
-    A shell, an editor or a search whose words merely name vLLM is none: an interpreter must come first. Neither is
-    one that only prints its help.
-    """
-    if not argv or not Path(argv[0]).name.startswith(_INTERPRETERS) or any(map(_HELP.fullmatch, argv)):
-        return None
-    for at, word in enumerate(argv[:_OPENING_WORDS]):
-        following = list(argv[at + 1 :])
-        if word == "-c":
-            return None
-        if word == "-m":
-            if following[:1] and following[0] in _MODULES:
-                return following[1:]
-            return (
-                following[2:] if following[:1] and following[0] in _CLI_MODULES and _serves(following[1:]) else None
-            )
-        if Path(word).name == "vllm" and _serves(following):
-            return following[1:]
-        if word.endswith("vllm/entrypoints/openai/api_server.py"):
-            return following
-    return None
-
-
-def _serves(words: Sequence[str]) -> bool:
-    return list(words[:1]) == ["serve"]
-
-
-def option(words: Sequence[str], name: str) -> str | None:
-    """The last value of ``--name VALUE`` or ``--name=VALUE``; underscores are dashes, as vLLM reads them."""
-    found = None
-    for at, word in enumerate(words):
-        flag, equals, value = word.partition("=")
-        if flag.startswith("--") and flag[2:].replace("_", "-") == name:
-            found = value if equals else next(iter(words[at + 1 : at + 2]), None)
-    return found
 
 
 def _command_lines() -> Iterator[tuple[int, list[str]]]:
@@ -144,27 +107,51 @@ def _describe(pid: int, words: Sequence[str], listening: Mapping[int, list[tuple
     if who is None:
         return None
     addresses = [address for member in (who, *process.children_of(who)) for address in listening.get(member.pid, ())]
-    host, port = _address(words, addresses)
-    positional = next((word for word in words[:1] if not word.startswith("-")), "")
-    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    address = _address(words, addresses)
+    model = option(words, "served-model-name") or model_of(words)
     return Foreign(
         process=who,
         command=_shown(["vllm", "serve", *words]),
-        model=_shown([option(words, "served-model-name") or option(words, "model") or positional]),
-        port=port,
-        url=url if _shares_network(pid) else None,
+        model=None if model is None else _shown([model]),
+        url=None if address is None or not _shares_network(pid) else _url(*address),
     )
 
 
-def _address(words: Sequence[str], listening: Sequence[tuple[str, int]]) -> tuple[str, int]:
+def port_claims() -> tuple[PortClaim, ...]:
+    """What the vLLM servers of this host's network were told to serve on, whoever started them.
+
+    A vLLM binds its port some ten seconds after its start: until then nobody else can see that it will have it.
+    """
+    servers = ((pid, words) for pid, argv in _command_lines() if (words := serve_words(argv)) is not None)
+    told = ((pid, words, _told_port(words)) for pid, words in servers)
+    return tuple(
+        PortClaim(pid, option(words, "host") or _ANY_HOST, port)
+        for pid, words, port in told
+        if port is not None and _shares_network(pid)
+    )
+
+
+def _told_port(words: Sequence[str]) -> int | None:
+    """By its command line; None where only a file says."""
+    text = option(words, "port")
+    if text is None and option(words, "config") is not None:
+        return None
+    text = text or ""
+    return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 65536 else DEFAULT_PORT
+
+
+def _address(words: Sequence[str], listening: Sequence[tuple[str, int]]) -> tuple[str, int] | None:
     """Where clients of this host reach it: what it listens on, else what its command line says."""
-    text = option(words, "port") or ""
-    wanted = int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 65536 else DEFAULT_PORT
-    host = option(words, "host") or "0.0.0.0"
-    port = wanted
+    port = _told_port(words)
     if listening:
-        host, port = next((one for one in listening if one[1] == wanted), min(listening, key=lambda one: one[1]))
-    return _WILDCARDS.get(host, host), port
+        host, port = next((one for one in listening if one[1] == port), min(listening, key=lambda one: one[1]))
+    else:
+        host = option(words, "host") or _ANY_HOST
+    return None if port is None else (_WILDCARDS.get(host, host), port)
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _shares_network(pid: int) -> bool:

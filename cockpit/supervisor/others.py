@@ -139,9 +139,11 @@ def _server_of(record: InstanceRecord) -> ProcessIdentity | None:
 def _servers(foreign: Sequence[Foreign], adopted: Sequence[Adopted]) -> list[Other]:
     """Foreign processes and adopted URLs; one that is both is shown once, under the name that the user gave."""
     found: list[Other] = []
-    left = {_address(one.url): one for one in foreign if one.url is not None}
+    left = list(foreign)
     for one in adopted:
-        here = left.pop(_address(one.url), None)
+        at = _address(one.url)
+        here = next((near for near in left if near.url is not None and _address(near.url) == at), None)
+        left = [near for near in left if near is not here]
         found.append(
             Other(
                 name=one.name,
@@ -153,8 +155,7 @@ def _servers(foreign: Sequence[Foreign], adopted: Sequence[Adopted]) -> list[Oth
                 started_at=here.process.start_time if here else None,
             )
         )
-    rest = [*left.values(), *(one for one in foreign if one.url is None)]
-    return [*found, *(_other(one) for one in sorted(rest, key=lambda one: one.process.pid))]
+    return [*found, *(_other(one) for one in sorted(left, key=lambda one: one.process.pid))]
 
 
 def _other(foreign: Foreign) -> Other:
@@ -163,7 +164,7 @@ def _other(foreign: Foreign) -> Other:
         kind="foreign",
         processes=(foreign.process,),
         what=foreign.command,
-        model=foreign.model or None,
+        model=foreign.model,
         url=foreign.url,
         started_at=foreign.process.start_time,
     )

@@ -18,15 +18,17 @@ from cockpit import paths
 from cockpit.cli import main as cli
 from cockpit.errors import CockpitError, FailedError
 from cockpit.launch.types import LaunchPlan
+from cockpit.rig.host import port_is_free
 from cockpit.rig.leftovers import find_leftovers
 from cockpit.session import Session
 from cockpit.supervisor import process, store
 from cockpit.supervisor.adopted import load_adopted, remember
-from cockpit.supervisor.foreign import find_foreign
+from cockpit.supervisor.foreign import find_foreign, port_claims
 from cockpit.supervisor.others import Other, as_record, find_others, instance_at, still_there
 from cockpit.supervisor.ready import answers_health
 from cockpit.supervisor.spawn import MARK, start
 from cockpit.supervisor.stop import stop
+from cockpit.this_host import ThisHost, promised_to
 
 from .conftest import FAKE_SERVER, until_settled, wait_for
 
@@ -101,6 +103,40 @@ def test_a_foreign_server_is_found_with_its_address_and_its_model(serve: Serve, 
 def test_one_that_loads_has_the_address_of_its_command_line(serve: Serve, free_port: int) -> None:
     server = serve("--boot-seconds", "60")
     assert found(server.pid).url == f"http://127.0.0.1:{free_port}"
+
+
+def test_one_whose_port_and_model_stand_in_a_file_has_neither_until_it_listens(tmp_path: Path) -> None:
+    sleeper = tmp_path / "vllm"
+    sleeper.write_text("import time; time.sleep(60)", encoding="utf-8")
+    server = subprocess.Popen([sys.executable, str(sleeper), "serve", "--config", "server.yaml"])
+    try:
+        other = found(server.pid)
+        assert other.model is None and other.url is None
+        assert server.pid not in {claim.pid for claim in port_claims()}
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_two_that_load_on_one_port_are_both_listed(serve: Serve) -> None:
+    pids = {serve("--boot-seconds", "60").pid for _ in range(2)}
+    assert wait_for(lambda: pids <= {one.pid for one in find_others([])[0]})
+
+
+@pytest.mark.fault("another vLLM loads and has not bound its port yet", "its port is not given away")
+def test_the_port_of_a_vllm_that_loads_is_taken(
+    serve: Serve, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert free_port not in {claim.port for claim in port_claims()}
+    server = serve("--boot-seconds", "60")
+    found(server.pid)
+    assert port_is_free("127.0.0.1", free_port), "nothing has bound it yet"
+    assert promised_to("127.0.0.1", free_port) == f"vllm (pid {server.pid})"
+    monkeypatch.setattr("cockpit.this_host.FIRST_PORT", free_port)
+    assert ThisHost({}, "127.0.0.1", described=False).free_port > free_port
+    assert ThisHost({}, "127.0.0.9", described=False).free_port > free_port, "it is to listen on every address"
+    plan = Session().plan("cpu/tiny-qwen3", {"port": free_port})
+    assert any(f"(pid {server.pid}), which is starting" in finding.message for finding in plan.findings)
 
 
 def test_an_instance_on_record_is_not_foreign_and_one_of_another_home_is_its_homes(
