@@ -22,7 +22,7 @@ from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.screens.catalog import CatalogScreen
 from cockpit.tui.signals import catch_signals
 from cockpit.tui.themes import DEFAULT_THEME, load_themes
-from cockpit.tui.workers import make_room, run_in_thread
+from cockpit.tui.workers import make_room, run_in_thread, tell
 
 if TYPE_CHECKING:
     from cockpit.bench.load import Load
@@ -152,7 +152,7 @@ class CockpitApp(FixApp):
         rig, engines = self.session.rig, self.session.engines
         for entry in self.session.catalog.entries:
             self.session.checkpoint_of(entry)
-        self.call_later(self._have_facts, rig, engines)
+        tell(self, self._have_facts, rig, engines)
         self._judge()
 
     def _judge(self) -> None:
@@ -163,7 +163,7 @@ class CockpitApp(FixApp):
             if get_current_worker().is_cancelled:
                 return
             judged[entry.slug.name] = self.session.judge(entry, host)
-        self.call_later(self._have_judged, judged)
+        tell(self, self._have_judged, judged)
 
     def memory_changed(self) -> None:
         """A server came, got ready or went: what is free is read again, and what fits with it."""
@@ -172,7 +172,7 @@ class CockpitApp(FixApp):
 
     def _look_again(self) -> None:
         self.session.look_at_rig_again()
-        self.call_later(self._have_facts, self.session.rig, self.session.engines)
+        tell(self, self._have_facts, self.session.rig, self.session.engines)
         self._judge()
 
     def _have_judged(self, judged: dict[str, Candidate]) -> None:
@@ -307,7 +307,7 @@ class CockpitApp(FixApp):
             running = self.session.running(view.record.name)
         else:
             running = self.session.start(self.session.plan(slug, {}))
-        self.call_later(self.show_instance, running.record.name)
+        tell(self, self.show_instance, running.record.name)
         ready = False
         for progress in wait_ready(running):
             ready = progress.life == "ready"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cockpit.errors import CockpitError
 from cockpit.tui.fleet_app import FleetApp
-from cockpit.tui.workers import run_in_thread
+from cockpit.tui.workers import run_in_thread, tell
 
 if TYPE_CHECKING:
     from cockpit.launch.types import LaunchPlan
@@ -60,7 +60,7 @@ class FixApp(FleetApp):
 
     def _plan_fix(self, record: InstanceRecord, fix: Fix) -> None:
         plan = self.session.plan_again(record, fix)
-        self.call_later(self._show_fix, record, fix, plan)
+        tell(self, self._show_fix, record, fix, plan)
 
     def _show_fix(self, record: InstanceRecord, fix: Fix, plan: LaunchPlan) -> None:
         if getattr(self.screen, "instance_name", None) != record.name:
@@ -79,7 +79,7 @@ class FixApp(FleetApp):
 
     def _start_fixed(self, plan: LaunchPlan) -> None:
         name = self.session.start(plan).record.name
-        self.call_later(self._fixed_is_starting, name)
+        tell(self, self._fixed_is_starting, name)
 
     def _fixed_is_starting(self, name: str) -> None:
         """Its boot takes the dead one's place on the screen."""

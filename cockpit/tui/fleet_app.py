@@ -14,7 +14,7 @@ from cockpit.errors import CockpitError
 from cockpit.shelf import Shelf
 from cockpit.tui.content import printable
 from cockpit.tui.screens.base import CockpitScreen
-from cockpit.tui.workers import cancelled, run_in_thread, sleep
+from cockpit.tui.workers import cancelled, run_in_thread, sleep, tell
 
 if TYPE_CHECKING:
     from cockpit.fleet import InstanceView
@@ -72,12 +72,12 @@ class FleetApp(App[None]):
         while not cancelled(worker):
             try:
                 views, problems = self.session.instances()
-                self.call_later(self._have_instances, tuple(views), [text for text in problems if text not in told])
+                tell(self, self._have_instances, tuple(views), [text for text in problems if text not in told])
             except CockpitError as error:
                 # A full disk, say: told once, and looked at again as long as the app lives.
                 problems = [error.sentence()]
                 if problems[0] not in told:
-                    self.call_later(self.warn, problems[0])
+                    tell(self, self.warn, problems[0])
             told.update(problems)
             sleep(worker, _INSTANCES_EVERY_SECONDS)
 
@@ -105,11 +105,11 @@ class FleetApp(App[None]):
         while not cancelled(worker):
             try:
                 others, problems = self.session.others()
-                self.call_later(self._have_others, tuple(others), [text for text in problems if text not in told])
+                tell(self, self._have_others, tuple(others), [text for text in problems if text not in told])
             except CockpitError as error:
                 problems = [error.sentence()]
                 if problems[0] not in told:
-                    self.call_later(self.warn, problems[0])
+                    tell(self, self.warn, problems[0])
             told.update(problems)
             sleep(worker, _OTHERS_EVERY_SECONDS)
 
@@ -180,16 +180,16 @@ class FleetApp(App[None]):
         dead = next((view for view in views if view.record.name == name and view.state == "dead"), None)
         result = self.session.stop(name, partial(self._tell_step, name), foreign_pid)
         if result.stopped and dead is not None:
-            self.call_later(self.inform, f"{name} is cleared away; its log stays: {dead.record.log}")
+            tell(self, self.inform, f"{name} is cleared away; its log stays: {dead.record.log}")
         elif result.stopped:
-            self.call_later(self.inform, f"{name} stopped after {result.seconds:.1f} s, nothing is left of it")
+            tell(self, self.inform, f"{name} stopped after {result.seconds:.1f} s, nothing is left of it")
         else:
             left = ", ".join(str(pid) for pid in result.orphans)
-            self.call_later(self.warn, f"{name} left processes that cannot be ended: {left}")
+            tell(self, self.warn, f"{name} left processes that cannot be ended: {left}")
         return result.stopped
 
     def _tell_step(self, name: str, step: str) -> None:
-        self.call_later(self._stop_step, name, step)
+        tell(self, self._stop_step, name, step)
 
     def _stop_step(self, name: str, step: str) -> None:
         if self.screen_stack and isinstance(self.screen, CockpitScreen):
@@ -205,7 +205,7 @@ class FleetApp(App[None]):
         except CockpitError:
             # A state folder that broke meanwhile must not keep anyone in: what was last seen serves.
             views = self.instances
-        self.call_later(self._quit_knowing, views)
+        tell(self, self._quit_knowing, views)
 
     def _quit_knowing(self, views: tuple[InstanceView, ...]) -> None:
         from cockpit.tui.screens.dialogs import Question, quit_question
@@ -235,7 +235,7 @@ class FleetApp(App[None]):
             except CockpitError as error:
                 # Gone already is what was asked for; anything else is told.
                 clean = clean and not self.session.is_on_record(name)
-                self.call_later(self.warn, error.title, error.fix)
+                tell(self, self.warn, error.title, error.fix)
         if clean:
             self.call_later(self.exit)
 

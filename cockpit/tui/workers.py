@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from textual.dom import DOMNode
 from textual.worker import Worker, get_current_worker
@@ -36,9 +37,24 @@ def run_in_thread(
             work()
         except CockpitError as error:
             if not get_current_worker().is_cancelled:
-                node.app.call_later(warn, error.title, f"{error.detail} {error.fix}".strip())
+                tell(node.app, warn, error.title, f"{error.detail} {error.fix}".strip())
 
     node.run_worker(guarded, thread=True, group=group, exclusive=exclusive)
+
+
+def tell(node: DOMNode, callback: Callable[..., None], *arguments: Any) -> None:
+    """From a thread: have ``node`` call it, unless it is leaving by then."""
+    node.call_later(_unless_leaving, node, callback, arguments)
+
+
+def _unless_leaving(node: DOMNode, callback: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    if not is_leaving(node):
+        callback(*arguments)
+
+
+def is_leaving(node: DOMNode) -> bool:
+    """Whether its screen was closed or the app shuts down: widgets go one by one, and messages still come."""
+    return not (node.app.is_running and node.is_attached)
 
 
 def cancelled(worker: Worker[None]) -> bool:

@@ -40,7 +40,7 @@ from cockpit.tui.widgets.edit_box import EditBox
 from cockpit.tui.widgets.panel import Panel
 from cockpit.tui.widgets.rows_view import RowsView
 from cockpit.tui.widgets.toggle_table import ToggleTable
-from cockpit.tui.workers import run_in_thread
+from cockpit.tui.workers import run_in_thread, tell
 
 _WIDE_SIDE, _NARROW_SIDE = 46, 35
 """Cells of the forecast's column without the line at its left and a scrollbar; `card.tcss` has two more."""
@@ -110,12 +110,12 @@ class CardScreen(CockpitScreen):
         facts = self.cockpit.session.facts(self.entry)
         # While one waits anyway: the full collection that screens before have left would come between two keys.
         gc.collect()
-        self.call_later(self._have_facts, facts)
+        tell(self, self._have_facts, facts)
 
     def _have_facts(self, facts: Facts) -> None:
         self._facts = facts
         if facts.engine is not None and wants_flags(self.entry.slug, facts):
-            self.cockpit.flags.ask(facts.engine, lambda: self.app.call_later(self._flags_known))
+            self.cockpit.flags.ask(facts.engine, lambda: tell(self.app, self._flags_known))
         self.redraw()
 
     def _flags_known(self) -> None:
@@ -367,9 +367,9 @@ class CardScreen(CockpitScreen):
         try:
             record = self.cockpit.session.start_entry(self.entry, self.chosen)
         except CockpitError as error:
-            self.app.call_later(self._not_started, error.sentence())
+            tell(self.app, self._not_started, error.sentence())
             return
-        self.app.call_later(self._has_started, record.name)
+        tell(self.app, self._has_started, record.name)
 
     def _has_started(self, name: str) -> None:
         """Its screen takes this one's place; when the user has gone elsewhere meanwhile, a word is enough."""

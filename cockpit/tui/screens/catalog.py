@@ -27,7 +27,7 @@ from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.edit_box import EditBox
 from cockpit.tui.widgets.menu_table import MenuTable
 from cockpit.tui.widgets.rows_view import RowsView
-from cockpit.tui.workers import run_in_thread
+from cockpit.tui.workers import run_in_thread, tell
 
 if TYPE_CHECKING:
     from cockpit.launch.plan import Facts
@@ -254,7 +254,7 @@ class CatalogScreen(CockpitScreen):
     def _write_slug(self, source: str) -> None:
         """In a thread: reading headers of a large checkpoint takes a moment."""
         file, slug = self.cockpit.session.new_slug(source)
-        self.call_later(self._slug_written, slug.name, str(file))
+        tell(self, self._slug_written, slug.name, str(file))
 
     def _slug_written(self, name: str, file: str) -> None:
         self.query_one("#filter", Input).value = ""

@@ -31,7 +31,7 @@ from cockpit.tui.present_forecast import against_rows
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.log_view import LogView
 from cockpit.tui.widgets.panel import Panel
-from cockpit.tui.workers import cancelled, run_in_thread, sleep
+from cockpit.tui.workers import cancelled, is_leaving, run_in_thread, sleep, tell
 from cockpit.watch import Observation, Watch
 
 _MAX_LOG_LINES = 2000
@@ -120,11 +120,13 @@ class InstanceScreen(CockpitScreen):
         except CockpitError as error:
             if error.title != self._told:
                 self._told = error.title
-                self.app.call_later(self.cockpit.warn, error.title, error.fix)
+                tell(self.app, self.cockpit.warn, error.title, error.fix)
             return True
 
     def on_seen(self, message: Seen) -> None:
         """Draw one observation."""
+        if is_leaving(self):
+            return
         seen = message.observation
         # A death may be seen a look before its reason is.
         changed = self._last is None or (self._last.state, _fix_of(self._last)) != (seen.state, _fix_of(seen))
