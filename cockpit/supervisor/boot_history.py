@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from cockpit import paths
-from cockpit.errors import CockpitError
 from cockpit.rig.version import version_numbers
 from cockpit.supervisor.boot_clock import boot_seconds
 from cockpit.supervisor.boot_state import BootState, StageId
+from cockpit.supervisor.key_files import KeyedFile, KeyFiles
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.units import tokens
 
@@ -21,8 +19,6 @@ KEPT = 5
 _MAX_BOOTS = 100
 _SMALLER = 0.9
 _ADDRESS = ("host", "port")
-_MAX_FILE_BYTES = 1 << 20
-_FORMAT = 1
 
 
 class PastBoot(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,10 +38,12 @@ class PastBoot(msgspec.Struct, frozen=True, kw_only=True):
     """Of its KV pool."""
 
 
-class _File(msgspec.Struct, frozen=True, kw_only=True):
-    format: int
+class _File(KeyedFile, frozen=True, kw_only=True):
     slug: str
     boots: tuple[PastBoot, ...]
+
+
+_FILES = KeyFiles("boots", _File, "slug", "earlier boots do not count", lambda slug: slug.replace("/", "-"))
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,23 +63,11 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     """One sentence; None when the file is fine or not there."""
 
 
-def _file(slug: str) -> Path:
-    return paths.state_home() / "boots" / f"{slug.replace('/', '-')}.json"
-
-
 def remembered(slug: str) -> Remembered:
-    """The boots on file, oldest first. Never raises: a file that cannot be read counts as none, and says so."""
-    file = _file(slug)
-    try:
-        with file.open("rb") as handle:
-            found = msgspec.json.decode(paths.read_up_to(handle, _MAX_FILE_BYTES), type=_File)
-    except FileNotFoundError:
-        return Remembered()
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return Remembered(problem=f"{file} cannot be read: earlier boots do not count. Delete it to begin anew.")
-    if found.format != _FORMAT or found.slug != slug:
-        return Remembered()
-    return Remembered(boots=tuple(boot for boot in found.boots if _is_sound(boot)))
+    """The boots on file, oldest first. Never raises: a file that cannot be used counts as none, and says so."""
+    found = _FILES.read(slug)
+    boots = () if found.content is None else found.content.boots
+    return Remembered(boots=tuple(boot for boot in boots if _is_sound(boot)), problem=found.problem)
 
 
 def _is_sound(boot: PastBoot) -> bool:
@@ -163,9 +149,6 @@ def remember(record: InstanceRecord, boot: BootState) -> None:
     seconds = boot_seconds(record)
     if not record.engine_version or seconds is None or not boot.ready:
         return
-    known = remembered(record.slug).boots
-    if any(one.created_at == record.created_at for one in known):
-        return
     past = PastBoot(
         created_at=record.created_at,
         engine_version=record.engine_version,
@@ -175,7 +158,14 @@ def remember(record: InstanceRecord, boot: BootState) -> None:
         values=_settings(record),
         capacity_tokens=boot.facts.capacity_tokens,
     )
-    _save(record.slug, _kept((*known, past)))
+    _FILES.change(
+        record.slug, lambda file: _File(slug=record.slug, boots=_with(() if file is None else file.boots, past))
+    )
+
+
+def _with(known: tuple[PastBoot, ...], past: PastBoot) -> tuple[PastBoot, ...]:
+    sound = tuple(boot for boot in known if _is_sound(boot))
+    return known if any(one.created_at == past.created_at for one in known) else _kept((*sound, past))
 
 
 def _kept(boots: tuple[PastBoot, ...]) -> tuple[PastBoot, ...]:
@@ -188,12 +178,3 @@ def _kept(boots: tuple[PastBoot, ...]) -> tuple[PastBoot, ...]:
         if counts[kind] <= KEPT and len(kept) < _MAX_BOOTS:
             kept.append(boot)
     return tuple(reversed(kept))
-
-
-def _save(slug: str, boots: tuple[PastBoot, ...]) -> None:
-    file = _file(slug)
-    paths.ensure_private(file.parent)
-    try:
-        paths.write_atomic(file, msgspec.json.encode(_File(format=_FORMAT, slug=slug, boots=boots)))
-    except OSError as error:
-        raise CockpitError(f"cannot write {file}", error.strerror or str(error), "Make room in it.") from error

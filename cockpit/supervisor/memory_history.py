@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from pathlib import Path
 
 import msgspec
 
-from cockpit import paths
-from cockpit.errors import CockpitError
 from cockpit.planner.calibration import Boot, BootSubject, latest, worth_keeping
 from cockpit.supervisor.boot import BootLog
 from cockpit.supervisor.boot_memory import memory_of
 from cockpit.supervisor.boot_state import BootFacts
+from cockpit.supervisor.key_files import KeyedFile, KeyFiles
 from cockpit.supervisor.logfile import Tail
 from cockpit.supervisor.record import InstanceRecord
 
 KEPT = 64
 """Boots of one checkpoint."""
-_MAX_FILE_BYTES = 1 << 20
 _MAX_LOG_BYTES = 64 << 20
-_FORMAT = 1
 
 
-class _File(msgspec.Struct, frozen=True, kw_only=True):
-    format: int
+class _File(KeyedFile, frozen=True, kw_only=True):
     checkpoint: str
     boots: tuple[Boot, ...]
+
+
+_FILES = KeyFiles("memory", _File, "checkpoint", "forecasts learn nothing from earlier boots")
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,31 +35,14 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """One sentence; None when the file is fine or not there."""
 
 
-def _file(checkpoint: str) -> Path:
-    digest = hashlib.sha256(checkpoint.encode("utf-8", "surrogateescape")).hexdigest()[:24]
-    return paths.state_home() / "memory" / f"{digest}.json"
-
-
 def measured(checkpoint: str) -> Measured:
     """Boots of the checkpoint of that identity, newest first.
 
-    Never raises: a file that cannot be read, or is of another version, counts as none and says so.
+    Never raises: a file that cannot be used counts as none and says so.
     """
-    file = _file(checkpoint)
-    try:
-        with file.open("rb") as handle:
-            found = msgspec.json.decode(paths.read_up_to(handle, _MAX_FILE_BYTES), type=_File)
-    except FileNotFoundError:
-        return Measured()
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return Measured(problem=_unusable(file))
-    if found.format != _FORMAT or found.checkpoint != checkpoint:
-        return Measured(problem=_unusable(file))
-    return Measured(boots=tuple(boot for boot in found.boots if _is_sound(boot)))
-
-
-def _unusable(file: Path) -> str:
-    return f"{file} cannot be used, so forecasts learn nothing from earlier boots; delete it to begin anew"
+    found = _FILES.read(checkpoint)
+    boots = () if found.content is None else found.content.boots
+    return Measured(boots=tuple(boot for boot in boots if _is_sound(boot)), problem=found.problem)
 
 
 def _is_sound(boot: Boot) -> bool:
@@ -104,13 +84,9 @@ def learn(record: InstanceRecord) -> None:
         return
     boot = Boot(subject=subject, at=record.created_at, memory=memory_of(facts))
     if worth_keeping(boot) and _is_sound(boot):
-        _save(subject.checkpoint, latest((*measured(subject.checkpoint).boots, boot), KEPT))
+        _FILES.change(subject.checkpoint, lambda file: _with(file, boot))
 
 
-def _save(checkpoint: str, boots: tuple[Boot, ...]) -> None:
-    file = _file(checkpoint)
-    paths.ensure_private(file.parent)
-    try:
-        paths.write_atomic(file, msgspec.json.encode(_File(format=_FORMAT, checkpoint=checkpoint, boots=boots)))
-    except OSError as error:
-        raise CockpitError(f"cannot write {file}", error.strerror or str(error), "Make room in it.") from error
+def _with(file: _File | None, boot: Boot) -> _File:
+    known = () if file is None else tuple(one for one in file.boots if _is_sound(one))
+    return _File(checkpoint=boot.subject.checkpoint, boots=latest((*known, boot), KEPT))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import fcntl
 import os
 import re
 import time
@@ -16,6 +15,7 @@ import msgspec
 
 from cockpit import paths
 from cockpit.errors import CockpitError
+from cockpit.supervisor.file_lock import hold
 from cockpit.supervisor.record import FORMAT_VERSION, InstanceRecord
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -43,18 +43,12 @@ def _file(name: str) -> Path:
 def locked() -> Iterator[None]:
     """Hold the lock under which records are changed, so that no cockpit brings back what another removed."""
     folder = paths.ensure_private(paths.instances_home())
-    try:
-        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise _write_failure(error) from error
-    try:
+    with contextlib.ExitStack() as stack:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            stack.enter_context(hold(folder / ".lock"))
         except OSError as error:
             raise _write_failure(error) from error
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _write_failure(error: OSError) -> CockpitError:

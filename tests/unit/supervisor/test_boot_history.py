@@ -97,20 +97,23 @@ def test_a_boot_that_did_not_get_ready_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}', "\x00\xff", '{"format":1,"slug":1,"boots":[]}'])
-def test_a_broken_file_counts_as_none_says_so_and_is_replaced(text: str) -> None:
+def test_a_broken_file_counts_as_none_says_so_and_is_left_alone(text: str) -> None:
     remember(record(1.0), booted())
-    (file,) = (paths.state_home() / "boots").iterdir()
+    (file,) = (paths.state_home() / "boots").glob("*.json")
     file.write_text(text, encoding="latin-1")
     known = remembered("vllm/dual")
     assert known.boots == () and known.problem is not None and str(file) in known.problem
     assert expected_of(record(2.0)) is None
+    remember(record(3.0), booted())
+    assert remembered("vllm/dual") == known and file.read_text(encoding="latin-1") == text
+    file.unlink()
     remember(record(3.0), booted())
     assert remembered("vllm/dual").problem is None and len(remembered("vllm/dual").boots) == 1
 
 
 def test_impossible_times_on_file_do_not_count() -> None:
     remember(record(1.0), booted())
-    (file,) = (paths.state_home() / "boots").iterdir()
+    (file,) = (paths.state_home() / "boots").glob("*.json")
     file.write_text(file.read_text().replace('"seconds":100.0', '"seconds":-1e308'))
     assert expected_of(record(2.0)) is None
 

@@ -130,20 +130,23 @@ def _spoil(change: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
     ],
     ids=["empty", "binary", "deep", "old", "another", "lacking"],
 )
-def test_a_file_that_cannot_be_used_is_named_and_begun_anew(spoil: Callable[[Path], object]) -> None:
+def test_a_file_that_cannot_be_used_is_named_and_left_alone(spoil: Callable[[Path], object]) -> None:
     memory_history.learn(record(LOGS / "h200-0.26-ct4-graph.log"))
-    (file,) = (paths.state_home() / "memory").iterdir()
+    (file,) = (paths.state_home() / "memory").glob("*.json")
     spoil(file)
     found = memory_history.measured("a/b")
     assert found.boots == () and found.problem is not None
     assert str(file) in found.problem and "\n" not in found.problem
+    memory_history.learn(record(LOGS / "h200-0.26-ct4-graph.log"))
+    assert memory_history.measured("a/b") == found
+    file.unlink()
     memory_history.learn(record(LOGS / "h200-0.26-ct4-graph.log"))
     assert len(memory_history.measured("a/b").boots) == 1
 
 
 def test_figures_that_cannot_be_are_left_out() -> None:
     memory_history.learn(record(LOGS / "h200-0.26-ct4-graph.log"))
-    (file,) = (paths.state_home() / "memory").iterdir()
+    (file,) = (paths.state_home() / "memory").glob("*.json")
     _spoil(lambda content: content["boots"][0]["memory"].update(weights_gib=-1e9))(file)
     assert memory_history.measured("a/b") == memory_history.Measured()
 
