@@ -22,6 +22,7 @@ from cockpit.hub import cached_repos, hub_cache
 from cockpit.launch.best import Candidate, judged, ranked
 from cockpit.launch.flag_facts import asked_for_flags
 from cockpit.launch.forecast import identity_of, planned
+from cockpit.launch.named_files import missing_files
 from cockpit.launch.new_slug import propose, save
 from cockpit.launch.plan import Address, Facts, context_for, make_plan, toggle_states
 from cockpit.launch.slug_fit import SlugFit, slug_fit
@@ -185,6 +186,7 @@ class Session(Shelf, Fleet):
             boots=learned.boots,
             boots_problem=learned.problem,
             host=host.facts,
+            missing_files=() if host.described else missing_files(entry.slug),
             gpu_holders=host.gpu_holders if entry.slug.platform == "cuda" else {},
             engine=engine,
             flags=None if engine is None else host.flags(engine),

@@ -48,6 +48,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     boots_problem: str | None = None
     """What is wrong with the file of them, as one sentence."""
     host: HostFacts | None = None
+    missing_files: tuple[str, ...] = ()
+    """Whole paths that the slug's flags name and that are not on this machine."""
     gpu_holders: dict[int, str] = {}
     engine: Engine | None
     flags: EngineFlags | None = None
@@ -121,6 +123,7 @@ def context_for(slug: Slug, chosen: Mapping[str, Any], facts: Facts, address: Ad
         checkpoint=facts.checkpoint,
         checkpoint_problem=facts.checkpoint_problem,
         host=facts.host,
+        missing_files=facts.missing_files,
         gpu_holders=facts.gpu_holders,
         rig=facts.rig,
         engine=facts.engine,

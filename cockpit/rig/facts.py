@@ -48,6 +48,8 @@ def read_facts(environ: Mapping[str, str]) -> HostFacts:
         cuda_toolkit=cuda_toolkit(environ),
         cache_rooms={str(place): free for place in kernel_caches(environ) if (free := free_bytes(place)) is not None},
         cached_repos=cached_repos(cache),
+        unwritable=tuple(str(place) for place in (cache, *kernel_caches(environ)) if not is_writable(place)),
+        socket_folder=environ.get("VLLM_RPC_BASE_PATH") or environ.get("TMPDIR") or "/tmp",
         amx=has_amx(),
     )
 
@@ -90,6 +92,15 @@ def file_system(place: Path) -> tuple[int | None, int | None]:
     except (OSError, ValueError):
         return None, None
     return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether this user can write into the folder, or make it where it is not there yet."""
+    try:
+        nearest = next((place for place in (folder, *folder.parents) if place.exists()), None)
+        return nearest is not None and nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+    except OSError:
+        return False
 
 
 def free_bytes(folder: Path) -> int | None:

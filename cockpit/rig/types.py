@@ -61,6 +61,10 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The toolkit whose nvcc would compile kernels; None when there is none, or it does not say."""
     cache_rooms: dict[str, int] = {}
     """Free bytes for each folder that compiled kernels are kept in."""
+    unwritable: tuple[str, ...] = ()
+    """Folders among those caches, and the Hugging Face cache, that a server could not write to."""
+    socket_folder: str | None = None
+    """Where vLLM's processes put the sockets that they meet at."""
     amx: bool = False
     """Whether the processor has AMX tiles, whose use Linux gives a process only when it asks."""
     cached_repos: frozenset[str] = frozenset()

@@ -25,6 +25,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no engine, as one sentence with its fix."""
     host: HostFacts | None = None
     """Facts of this host for the rules of host.py; None when they were not gathered."""
+    missing_files: tuple[str, ...] = ()
+    """Whole paths that the slug's flags name and that are not on this machine."""
     gpu_holders: dict[int, str] = {}
     """GPU index → who holds its memory, as text; only GPUs that somebody holds."""
     values: dict[str, Any] = {}

@@ -25,6 +25,7 @@ from cockpit.rules.finding import Finding
 from cockpit.rules.int8 import SWITCH
 from cockpit.units import gib
 
+_SOCKET_FOLDER_BYTES = 107 - 37
 _QUEUE_BYTES = 256 << 20
 """A message queue of vLLM between the ranks takes 160 to 240 MiB of shared memory (seen on vLLM 0.32)."""
 
@@ -169,6 +170,39 @@ def _download(ctx: Context) -> Iterator[Finding]:
         )
 
 
+def _unwritable(ctx: Context) -> Iterator[Finding]:
+    """Caches that the server could not write: it dies on the first file, minutes into the boot."""
+    host, repo = _host(ctx), ctx.slug.weights.repo
+    if host is None:
+        return
+    downloads = repo is not None and repo not in host.cached_repos
+    places = [place for place in host.unwritable if downloads or place != host.model_cache]
+    if places:
+        yield Finding(
+            rule="cache-unwritable",
+            severity="block",
+            subject="host",
+            message=f"the server could not write to {', '.join(places)}",
+            fix="Correct the owner (an earlier run as root?), or name another: HF_HOME, VLLM_CACHE_ROOT, TMPDIR.",
+            level="rig",
+        )
+
+
+def _socket_folder(ctx: Context) -> Iterator[Finding]:
+    """A socket's path holds 107 bytes, of which vLLM's name takes 37 (get_open_zmq_ipc_path, zmq)."""
+    host = _host(ctx)
+    folder = ctx.slug.env.get("VLLM_RPC_BASE_PATH") or (host.socket_folder if host else None) or ""
+    if len(folder.encode()) > _SOCKET_FOLDER_BYTES:
+        yield Finding(
+            rule="socket-path",
+            severity="block",
+            subject="host",
+            message=f"{folder} is too long a folder for sockets: vLLM's processes could not meet there",
+            fix="Set TMPDIR or VLLM_RPC_BASE_PATH to a short path, such as /tmp.",
+            level="rig",
+        )
+
+
 HOST_RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     _shared_memory,
     _compiler,
@@ -177,6 +211,8 @@ HOST_RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     _wsl,
     _inherited,
     _download,
+    _unwritable,
+    _socket_folder,
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_address
 
-from cockpit.rules import capability, files, machine, parallel, weights
+from cockpit.rules import capability, files, flags, machine, parallel, weights
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
 from cockpit.rules.host import HOST_RULES
@@ -194,6 +194,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     *capability.RULES,
     *parallel.RULES,
     *files.RULES,
+    *flags.RULES,
     *machine.RULES,
     *HOST_RULES,
 )

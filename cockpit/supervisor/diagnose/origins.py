@@ -24,7 +24,9 @@ _PROGRAMMING = re.compile(
     r"|ZeroDivisionError|StopIteration)\b"
 )
 """Exceptions that a program raises against its own mistakes."""
-_SENTENCE = re.compile(r"^(?:AssertionError|NotImplementedError): (?:\S+\s+){3}\S")
+_SENTENCE = re.compile(
+    r"^(?:AssertionError|NotImplementedError): (?:\S+\s+){3}\S|^\w+Error: .{0,80}(?<![\w-])--[a-z]"
+)
 """Where it is meant for the user: a check that was written out."""
 _OTHER_RELEASE = do("Try another release of vLLM, the one that the model's card names first.")
 _FEWER_FLAGS_TEXT = (

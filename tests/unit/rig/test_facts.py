@@ -14,6 +14,7 @@ from cockpit.rig.facts import (
     free_bytes,
     has_amx,
     inherited_variables,
+    is_writable,
     read_facts,
 )
 
@@ -89,3 +90,15 @@ def test_the_facts_of_an_environment_are_gathered_at_once(tmp_path: Path) -> Non
     assert (facts.token, facts.inherited, facts.expandable_segments) == ("HF_TOKEN", ("VLLM_A",), True)
     assert facts.model_cache == str(tmp_path / "hub") and facts.model_cache_free_bytes
     assert not facts.offline
+
+
+def test_a_folder_that_cannot_be_made_is_not_writable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert is_writable(tmp_path) and is_writable(tmp_path / "new" / "cache")
+    assert not is_writable(tmp_path / "file" / "cache")
+
+
+def test_the_folder_of_the_sockets_is_vllms_own_or_the_systems(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "TMPDIR": "/t"}
+    assert read_facts(environ).socket_folder == "/t"
+    assert read_facts({**environ, "VLLM_RPC_BASE_PATH": "/r"}).socket_folder == "/r"

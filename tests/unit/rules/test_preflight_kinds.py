@@ -211,6 +211,38 @@ KINDS = {
         "download-room",
         "block",
     ),
+    "permission": Kind({"host": changed(HOST, unwritable=("/home/u/.cache/vllm",))}, "cache-unwritable", "block"),
+    "permission of a download": Kind(
+        {"of": None, "host": changed(HOST, unwritable=("/cache",), cached_repos=frozenset())},
+        "cache-unwritable",
+        "block",
+    ),
+    "path-too-long": Kind({"host": changed(HOST, socket_folder="/scratch/" + "x" * 70)}, "socket-path", "block"),
+    "path-too-long by the slug": Kind(
+        {"slug": {"env": {"VLLM_RPC_BASE_PATH": "/scratch/" + "x" * 70}}}, "socket-path", "block"
+    ),
+    "file-missing": Kind({"missing_files": ("/templates/a.jinja",)}, "flag-file", "block"),
+    "batched-tokens": Kind(
+        {"slug": {"flags": {"max-num-batched-tokens": 128}}, "values": {"max_num_seqs": 256}},
+        "batched-tokens",
+        "block",
+    ),
+    "batched-tokens without chunks": Kind(
+        {"slug": {"flags": {"max-num-batched-tokens": 2048, "no-enable-chunked-prefill": True}}},
+        "batched-tokens",
+        "block",
+    ),
+    "tool-parser": Kind({"slug": {"flags": {"enable-auto-tool-choice": True}}}, "flag-needs", "block"),
+    "fp16-not-supported": Kind(
+        {"of": checkpoint(model_type="gemma3_text", beside=WHOLE), "slug": {"flags": {"dtype": "half"}}},
+        "float16-refused",
+        "block",
+    ),
+    "kv-dtype-card": Kind(
+        {"slug": {"flags": {"attention-backend": "TRITON_ATTN"}}, "values": {"kv_cache_dtype": "fp8_e4m3"}},
+        "kv-fp8-triton",
+        "block",
+    ),
     "disk-full of caches": Kind({"host": changed(HOST, cache_rooms={"/root": GIB})}, "cache-room", "warn"),
     "max-len-over-derived": Kind({"values": {"max_model_len": 50_000}}, "context-native", "block"),
     "driver-too-old-container": Kind({"rig": changed(gpus(), driver_cuda=(12, 9))}, "driver-cuda", "block"),
@@ -255,6 +287,42 @@ def test_nothing_of_all_this_is_said_of_a_good_plan() -> None:
     said = {finding.rule for finding in findings()}
     assert said.isdisjoint({kind.rule for kind in KINDS.values()})
     assert not [finding for finding in findings() if finding.severity == "block"]
+
+
+@pytest.mark.parametrize(
+    ("of", "rule"),
+    [
+        ({"host": changed(HOST, unwritable=("/cache",))}, "cache-unwritable"),
+        ({"host": changed(HOST, socket_folder="/tmp"), "slug": {"env": {}}}, "socket-path"),
+        (
+            {
+                "slug": {"env": {"VLLM_RPC_BASE_PATH": "/tmp"}},
+                "host": changed(HOST, socket_folder="/scratch/" + "x" * 70),
+            },
+            "socket-path",
+        ),
+        (
+            {"slug": {"flags": {"max-num-batched-tokens": 2048}}, "values": {"max_num_seqs": 2048}},
+            "batched-tokens",
+        ),
+        (
+            {"slug": {"flags": {"enable-auto-tool-choice": True, "tool-call-parser": "hermes"}}},
+            "flag-needs",
+        ),
+        ({"of": checkpoint(model_type="gemma3_text", beside=WHOLE)}, "float16-refused"),
+        ({"values": {"kv_cache_dtype": "fp8_e4m3"}}, "kv-fp8-triton"),
+        (
+            {
+                "slug": {"flags": {"attention-backend": "TRITON_ATTN"}},
+                "values": {"kv_cache_dtype": "fp8_e4m3"},
+                "rig": gpus("NVIDIA GeForce RTX 4090", (8, 9)),
+            },
+            "kv-fp8-triton",
+        ),
+    ],
+)
+def test_what_is_in_order_is_not_complained_about(of: dict[str, Any], rule: str) -> None:
+    assert rule not in {finding.rule for finding in findings(**of)}
 
 
 def test_unknown_flags_and_the_forms_that_only_look_unknown() -> None:
