@@ -16,6 +16,7 @@ from cockpit.errors import CockpitError
 from cockpit.launch.render import shown_argv, shown_env
 from cockpit.launch.types import LaunchPlan
 from cockpit.supervisor import process, store
+from cockpit.supervisor.drafts import drop_drafts
 from cockpit.supervisor.log_bounds import prune
 from cockpit.supervisor.record import InstanceRecord
 
@@ -90,6 +91,7 @@ def start(plan: LaunchPlan, name: str | None = None, forecast: dict[str, Any] | 
     """
     paths.ensure_private(paths.logs_home())
     prune({record.log for record in store.load_all()[0]})
+    drop_drafts(paths.state_home())
     created_at = time.time()
     record = store.reserve(lambda free: _draft(plan, free, created_at, forecast), plan.slug, name)
     try:
