@@ -270,6 +270,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do("Set use_sliding_window to false in config.json, or by --hf-overrides: every layer then sees all."),
     ),
+)
+REFUSED: tuple[Symptom, ...] = (
     Symptom(
         id="config-refused",
         patterns=(r"validation errors? for (?P<what>\w+Config)\b", r"^Value error, ", r"^Assertion failed, "),
@@ -278,3 +280,4 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Change or leave out what the message names."),
     ),
 )
+"""What the configuration refuses for a reason that no other row knows."""

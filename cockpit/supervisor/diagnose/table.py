@@ -40,5 +40,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     *toolkit.SYMPTOMS,
     *cuda.SYMPTOMS,
     *process.SYMPTOMS,
+    *flags.REFUSED,
     *notices.SYMPTOMS,
 )
