@@ -12,6 +12,27 @@ from cockpit.supervisor.diagnose.words import count, do
 _SAME = 0.03
 """Concurrencies of one boot that differ by more are of two boots."""
 _ENOUGH_LINES = 3
+OF_THE_MACHINE = frozenset(
+    (
+        "disk-fault",
+        "disk-full",
+        "exit-137",
+        "free-below-util",
+        "free-below-util-orphan",
+        "gated-repo",
+        "host-ram",
+        "hub-download",
+        "hub-limited",
+        "hub-offline",
+        "model-not-found",
+        "permission",
+        "port-in-use",
+        "port-not-allowed",
+        "shm-too-small",
+        "terminated",
+    )
+)
+"""What no release of vLLM is to blame for."""
 _NIGHTLY = re.compile(r"dev|rc|\+g|alpha|beta")
 
 
@@ -102,5 +123,7 @@ def derived(seen: Evidence) -> Iterator[Symptom]:
     silent = figures.get("generating_lines", 0) >= _ENOUGH_LINES and "drafted" not in figures
     if seen.arguments.chosen("speculative_config") and (silent or "no_draft" in figures):
         yield SPEC_ABSENT
+    if seen.arguments.get("earlier_version"):
+        yield OTHER_VERSION
     if _NIGHTLY.search(seen.boot.facts.vllm_version or ""):
         yield NIGHTLY

@@ -12,7 +12,7 @@ import msgspec
 
 from cockpit.supervisor.boot_state import STAGES, BootState
 from cockpit.supervisor.diagnose.arguments import Arguments
-from cockpit.supervisor.diagnose.derived import derived, unknown
+from cockpit.supervisor.diagnose.derived import OF_THE_MACHINE, derived, unknown
 from cockpit.supervisor.diagnose.ends import signal_of, silent_end
 from cockpit.supervisor.diagnose.pattern import Pattern
 from cockpit.supervisor.diagnose.settings import offered
@@ -72,6 +72,11 @@ class _Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Place in the table."""
 
     @property
+    def name(self) -> str | None:
+        """Id of its symptom."""
+        return None if self.symptom is None else self.symptom.id
+
+    @property
     def level(self) -> Notice:
         """Of its symptom."""
         return "" if self.symptom is None else self.symptom.notice
@@ -110,13 +115,14 @@ def conclude(reading: Reading, end: End) -> Diagnosis:
         one
         for one in _all_notices(reading)
         if _holds(one.level, ready, cause) and (cause is None or one.symptom != cause.symptom)
+        if not (cause and cause.name in OF_THE_MACHINE and one.name == "nightly-regression")
     ]
     about = cause or _trouble(reading, notices, end)
     return Diagnosis(
         healthy=ready and cause is None and not any(one.level == "grave" for one in notices),
         ready=ready,
         vllm_version=reading.boot.facts.vllm_version,
-        symptom=None if about is None or about.symptom is None else about.symptom.id,
+        symptom=None if about is None else about.name,
         first_exception=None if cause is None or cause.incident.order == 0 else shown_exception(cause.incident),
         place=None if cause is None else cause.incident.place or None,
         explanation=None if about is None else about.explanation,

@@ -123,3 +123,13 @@ def test_the_variables_of_a_command_in_a_report_count() -> None:
     error = "RuntimeError: NCCL error: unhandled cuda error"
     assert any(fix.env for fix in diagnose_lines([error]).fixes)
     assert not any(fix.env for fix in diagnose_lines([command, error]).fixes)
+
+
+def test_a_change_of_versions_is_said_of_what_a_version_can_be_to_blame_for() -> None:
+    known = End(arguments={"earlier_version": "0.32.0", "engine_version": "0.33.0"})
+    graphs = diagnose_lines(["torch._inductor.exc.InductorError: x"], known)
+    assert graphs.symptom == "compile-failed" and any("0.32.0" in note for note in graphs.notes)
+    port = diagnose_lines(["OSError: [Errno 98] Address already in use"], known)
+    assert port.symptom == "port-in-use" and not port.notes
+    never_seen = diagnose_lines(["ValueError: never seen"], known)
+    assert never_seen.symptom == "nightly-regression" and not never_seen.notes
