@@ -93,7 +93,7 @@ class _Stream:
         self.in_traceback = False
         self.after_frame = False
         self.indent = 0
-        """Of the traceback's first line: what is indented deeper is its code."""
+        """Of the traceback's first line, or of a frame without one: what is indented deeper is its code."""
         self.linked = False
         self.aside = ""
         """``ignored in`` or ``in thread`` when the next traceback, or this one, is of such."""
@@ -113,7 +113,7 @@ class _Stream:
         """Take one ``File "…", line N, in function``."""
         self.key = None
         if not self.in_traceback and not self.after_frame:
-            self.indent = max(0, _indent(text) - 2)
+            self.indent = _indent(text)
         number = frame["line"]
         self.frames.append(
             (module_path(frame["path"]), frame["function"] or "", None if number is None else int(number))

@@ -28,6 +28,7 @@ _OUTER = re.compile(
     r"|\s{0,12}[|│] (?=\S| {2})"  # a build's log, an exception group
     r"|\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\] ?"
     r"|\w[\w.@-]{0,80} +\| (?!\d+/)"  # docker compose
+    r"|\d{1,4}\|[\w.-]{1,40} +\| "  # pm2
     r"|\[pod/[^\]\s]{1,200}\] "  # kubectl logs --prefix
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?:[ \t]|$)"
     r"(?:std(?:out|err) [FP] )?"
@@ -39,6 +40,11 @@ _WRITTEN_ESCAPES = re.compile(
 _INNER_PREFIX = re.compile(
     r"(?=\((?:Vllm|Ray)?(?:Worker|EngineCore|APIServer|ApiServer)\S{0,40}(?: rank=\d+)? pid=\d+[^()]{0,30}\) )"
 )
+_HEAD = re.compile(
+    r"\[(?:rank|default)\d+\]|\{\"|\([A-Za-z]\w*(?:[- ]\S{1,40})? pid=\d+"
+    rf"|(?:{_LEVELS})(?: \d\d-\d\d| \[|:? {{2,}})"
+)
+"""How a line of vLLM or uvicorn begins that somebody has indented."""
 _STAMPED = re.compile(rf"(?:{_LEVELS}) {{1,5}}\d\d-\d\d \d\d:\d\d:\d\d ")
 _TEXTS = ("log", "message", "msg", "exc_info", "stack_trace")
 """What a JSON line has its text in: docker's driver, and loggers."""
@@ -67,7 +73,10 @@ def parse(raw: str) -> Iterator[Line]:
 def _plain(raw: str) -> Iterator[Line]:
     if "[" in raw and raw[:1] != "(" and ("m" in raw):
         raw = _WRITTEN_ESCAPES.sub("", raw)
-    text = _outer(raw)
+    text = _outer(raw).rstrip()
+    if text[:2] == '{"' and text[-1:] == "}":
+        yield from _json(text)
+        return
     if " pid=" in text and (text[:1] != "(" or text.count(" pid=") > 1):
         first, *parts = _INNER_PREFIX.split(text)
         if first.strip() and not (parts and _is_label(first)):
@@ -79,6 +88,9 @@ def _plain(raw: str) -> Iterator[Line]:
 
 def _outer(raw: str) -> str:
     """Without the prefixes of whoever kept the log; they may be nested."""
+    if raw[:1] in " \t":
+        inner = raw.lstrip()
+        raw = inner if _HEAD.match(inner) else raw
     for _ in range(4):
         match = _OUTER.match(raw) if raw[:1] != "(" else None
         if match is None:
@@ -110,7 +122,7 @@ def _json(raw: str) -> Iterator[Line]:
         value = None
     texts = [value[name] for name in _TEXTS if isinstance(value.get(name), str)] if isinstance(value, dict) else []
     if not texts:
-        yield from _plain(raw)
+        yield _parsed(raw)
         return
     told = next((value[name] for name in _LEVEL_NAMES if isinstance(value.get(name), str)), "").upper()
     level = told if told in _LEVELS.split("|") else ""

@@ -51,7 +51,7 @@ class Pattern:
 
     @cached_property
     def _regex(self) -> re.Pattern[str]:
-        return re.compile(self._pattern, re.DOTALL)
+        return re.compile(self._pattern, re.DOTALL | re.MULTILINE)
 
     def search(self, text: str) -> re.Match[str] | None:
         """Where the text has it, if it does."""
