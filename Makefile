@@ -11,11 +11,11 @@ FAULTS := $(CURDIR)/.faults.jsonl
 demo: $(STAMP)
 	$(BIN)/cockpit demo
 
-# Everything that must be green before a commit; live tests boot a real vLLM. Most tests wait for processes and screens,
-# so there are more of them at once than two cores; a boot of vLLM keeps a core busy, so live ones run one by one.
+# Everything that must be green before a push; live tests boot a real vLLM. Most tests wait for processes and screens,
+# so there are more of them at once than two cores; a boot of vLLM keeps a core busy, so live files run two at a time.
 test: check engine
 	$(BIN)/python -m pytest -n 4 --dist loadfile --ignore=tests/live
-	$(BIN)/python -m pytest -v tests/live
+	$(BIN)/python -m pytest -v -n 2 --dist loadfile tests/live
 
 # Every fault ten times, twenty cycles of a real vLLM, and the table of it: about an hour.
 soak: $(STAMP) engine

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 
 import pytest
 
@@ -15,12 +14,18 @@ from cockpit.supervisor.install import install
 pytestmark = pytest.mark.live
 
 
+def work_seconds() -> float:
+    """Processor time of this process and of children that ended: whatever else the machine does."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
 def test_the_cpu_engine_is_installed_and_a_second_install_does_nothing() -> None:
     install("cpu")  # makes it on a machine that has none yet
     steps: list[str] = []
-    started = time.monotonic()
+    before = work_seconds()
     engine = install("cpu", lambda title, detail: steps.append(title))
-    assert time.monotonic() - started < 0.5
+    assert work_seconds() - before < 0.5
     assert steps == []
     assert (engine.version, engine.platform, engine.source) == (CPU_VERSION, "cpu", "managed")
     assert engine.torch is not None and engine.torch.endswith("+cpu")
@@ -40,9 +45,9 @@ def test_the_real_vllm_is_described_without_importing_it(
     """An import of vLLM takes about ten seconds and one of torch more than one: a fresh look takes neither."""
     command = home_of(install("cpu").id) / "bin" / "vllm"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    started = time.monotonic()
+    before = work_seconds()
     probe_engine(command, "fresh")
-    assert time.monotonic() - started < 2.0
+    assert work_seconds() - before < 2.0
 
 
 def test_the_shim_makes_vllm_state_the_cpu_build_and_torchvision_is_gone() -> None:

@@ -142,32 +142,59 @@ def test_the_real_modules_are_patched_when_they_are_imported_and_a_layer_gets_it
     assert line.endswith("of 512 groups folded, 0 codes clamped")
 
 
+REFUSED = {
+    "asymmetric weights": "config.sym = False; INCWNA16LinearScheme(config)",
+    "8-bit weights": "config.bits = 8; INCWNA16LinearScheme(config)",
+    "packed as AWQ": "config.is_gptq, config.is_awq = False, True; INCWNA16LinearScheme(config)",
+    "mixture of experts": "INCWna16Scheme().get_moe_method(None, None, '', config)",
+}
+"""The reason that is given, and what leads to it."""
 REFUSING = """
+import json, os, sys, traceback
+from pathlib import Path
 import cockpit_autoround_int8 as overlay
 overlay.register()
 from types import SimpleNamespace as Space
 from vllm.model_executor.layers.quantization.inc.schemes.inc_wna16_linear import INCWNA16LinearScheme
 from vllm.model_executor.layers.quantization.inc.schemes.inc_wna16_scheme import INCWna16Scheme
 config = Space(bits=4, sym=True, group_size=128, is_gptq=True, is_awq=False, backend="auto")
-{act}
-print("went on")
+folder, codes = Path(os.environ["FOLDER"]), {}
+for reason, act in json.loads(os.environ["ACTS"]).items():
+    child = os.fork()
+    if child == 0:
+        stream = os.open(folder / reason, os.O_CREAT | os.O_WRONLY)
+        os.dup2(stream, 1)
+        os.dup2(stream, 2)
+        try:
+            exec(act)
+            print("went on", flush=True)
+        except Exception:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    codes[reason] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(json.dumps(codes))
 """
+"""vLLM is imported once, and each reason ends a process of its own."""
 
 
-@pytest.mark.parametrize(
-    ("act", "reason"),
-    [
-        ("config.sym = False; INCWNA16LinearScheme(config)", "asymmetric weights"),
-        ("config.bits = 8; INCWNA16LinearScheme(config)", "8-bit weights"),
-        ("config.is_gptq, config.is_awq = False, True; INCWNA16LinearScheme(config)", "packed as AWQ"),
-        ("INCWna16Scheme().get_moe_method(None, None, '', config)", "mixture of experts"),
-    ],
-)
-def test_what_int8_would_corrupt_ends_the_process_with_its_true_reason(engine: Engine, act: str, reason: str) -> None:
-    done = python(engine, REFUSING.format(act=act))
-    (line,) = [line for line in done.stderr.splitlines() if "cockpit overlay" in line]
+@pytest.fixture(scope="module")
+def refusals(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
+    folder = tmp_path_factory.mktemp("refusals")
+    done = python(engine, REFUSING, FOLDER=str(folder), ACTS=json.dumps(REFUSED))
+    assert done.returncode == 0, done.stderr[-3000:]
+    codes = json.loads(done.stdout.splitlines()[-1])
+    return {reason: (codes[reason], (folder / reason).read_text()) for reason in REFUSED}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_int8_would_corrupt_ends_the_process_with_its_true_reason(
+    reason: str, refusals: dict[str, tuple[int, str]]
+) -> None:
+    code, said = refusals[reason]
+    (line,) = [line for line in said.splitlines() if "cockpit overlay" in line]
     assert line.startswith("cockpit overlay autoround-int8: refused: ") and reason in line
-    assert done.returncode == 1 and "Traceback" not in done.stderr and "went on" not in done.stdout
+    assert code == 1 and "Traceback" not in said and "went on" not in said
 
 
 def test_without_its_switch_an_overlay_leaves_vllm_alone(engine: Engine) -> None:
