@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cockpit.supervisor.diagnose.settings import in_use
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import added, do, reason, say, without
+from cockpit.supervisor.diagnose.words import added, do, nearest, reason, say, without
 
 _REMOVED = {
     "--enable-reasoning": "It went in 0.10: --reasoning-parser alone turns it on.",
@@ -66,7 +66,7 @@ def _unknown_fixes(seen: Evidence) -> list[Fix]:
 def _value_fixes(seen: Evidence) -> list[Fix]:
     if "cannot be converted to" in seen.incident.text or "JSON" in seen.incident.text:
         return [Fix(text=f"Give it as JSON in single quotes: {_flag(seen).partition('/')[0]} '{{\"name\": 1}}'.")]
-    return [Fix(text="Use one of the values that the message lists.")]
+    return [*nearest(seen, "value"), Fix(text="Use one of the values that the message lists.")]
 
 
 def _ranks(seen: Evidence) -> list[int]:
@@ -133,6 +133,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="flag-value",
         patterns=(
+            r"error: argument (?P<flag>-[^\s:]+): invalid \w+: '(?P<value>[^'\n]{1,80})'",
             r"error: argument (?P<flag>-[^\s:]+): (?:invalid|expected|not allowed)[^\n]*",
             r"error: ambiguous option: (?P<flag>\S+) could match",
             r"error: argument (?P<flag>[^:\n]{1,80}):",

@@ -114,7 +114,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"RepositoryNotFoundError",
             r"Invalid repository ID or local directory specified: ?'?(?P<model>[^'\n]*)",
             r"Cannot find any model weights with [`'\"]?(?P<model>[^`'\"\n]*)",
-            r"[Nn]o such file or directory: ?['\"](?P<model>[^'\"\n]*config\.json)",
+            r"[Nn]o such file or directory: ?['\"](?P<model>[^'\"\n]*?)/config\.json",
             r"(?P<model>\S+) does not appear to have a file named (?P<file>config\.json)",
             r"does not appear to have (?:a file named|files named) (?P<file>(?:pytorch_model|model|adapter_\w+)\S*)",
             r"Can't load the configuration of ['\"](?P<model>[^'\"]+)",

@@ -34,7 +34,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="lora-missing",
-        patterns=(r"No adapter found for (?P<path>\S+)", r"Loading lora (?P<path>\S+) failed"),
+        patterns=(
+            r"No adapter found for (?P<path>\S+)",
+            r"[Nn]o such file or directory: ?'(?P<path>[^'\n]*?)/?adapter_(?:config|model)\.\w+'",
+            r"Loading lora (?P<path>\S+) failed",
+        ),
         versions="0.3 to 0.33",
         explain=say("The LoRA adapter {path} is not there or cannot be read.", "A LoRA adapter cannot be read."),
         fixes=do("Correct the path in --lora-modules; the folder holds adapter_config.json and its safetensors."),

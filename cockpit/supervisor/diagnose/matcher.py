@@ -201,12 +201,19 @@ def _choose(reading: Reading) -> _Finding | None:
         chains = _chains(list(group))
         known = [found for found in map(partial(_best, reading), chains) if found is not None]
         if known:
-            return next((one for one in known if not (one.symptom and one.symptom.reports)), known[0])
+            return _raised(next((one for one in known if not (one.symptom and one.symptom.reports)), known[0]), known)
         if unknown is None:
             unknown = _Finding(incident=_root_of(chains[0]))
         if unknown.incident.announced:
             break
     return unknown
+
+
+def _raised(chosen: _Finding, known: Sequence[_Finding]) -> _Finding:
+    """The exception that says the same as a line that only logged it."""
+    if chosen.incident.file:
+        return chosen
+    return next((one for one in known if one.incident.file and one.name == chosen.name), chosen)
 
 
 def _survived(reading: Reading, incident: Incident) -> bool:

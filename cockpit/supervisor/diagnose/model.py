@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import added, count, do, no_vision, reason, say, without
+from cockpit.supervisor.diagnose.words import added, count, do, nearest, no_vision, reason, say, without
 
 _TEXT_ONLY = r"architectures \[.*?(?P<name>Qwen3_5\w*ForCausalLM|\w*(?:VL|_5|_6)\w*ForCausalLM)"
 
@@ -319,7 +319,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"invalid (?P<kind>tool call|reasoning) parser: ?(?P<name>[\w-]+)",
             r"(?P<kind>Tool|Reasoning) parser '(?P<name>[\w-]+)' not found",
-            r"--enable-auto-tool-choice requires --tool-call-parser",
             r"Tool parser could not locate",
             r"could not locate think start/end tokens",
         ),
@@ -328,7 +327,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "vLLM does not have the parser that the command names ({name}), or it does not fit the tokenizer.",
             "The parser that the command names is not there, or does not fit the tokenizer.",
         ),
-        fixes=do("Use a parser that this vLLM lists in the message, or leave the flag out."),
+        fixes=lambda seen: [
+            *nearest(seen, "name"),
+            Fix(text="Use a parser that this vLLM lists in the message, or leave the flag out."),
+        ],
+    ),
+    Symptom(
+        id="tool-parser",
+        patterns=(r"--enable-auto-tool-choice requires --tool-call-parser",),
+        versions="0.6 to 0.33",
+        explain=say("--enable-auto-tool-choice needs the parser of the model's tool calls."),
+        fixes=do(
+            added("tool_call_parser", "Add --tool-call-parser with the parser that the model's card names."),
+            without("enable_auto_tool_choice"),
+        ),
     ),
     Symptom(
         id="trust-remote-code",

@@ -78,10 +78,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="port-not-allowed",
+        patterns=(r"port must be (?:in |between )?0-65535",),
+        versions="any",
+        explain=say("The command names a port above 65,535, which there is not."),
+        fixes=do("Use a port from 1024 to 65535."),
+    ),
+    Symptom(
+        id="port-not-allowed",
         patterns=(
             r"\[Errno 13\] Permission denied.{0,80}bind",
             r"\[Errno 99\] (?:Cannot assign requested address|error while attempting to bind)",
-            r"bind\(\): port must be",
         ),
         versions="any",
         explain=say("The address is not one of this machine's, or the port is reserved for root."),

@@ -6,7 +6,7 @@ import re
 
 from cockpit.supervisor.diagnose.settings import in_use
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import added, do, say, without
+from cockpit.supervisor.diagnose.words import added, do, nearest, say, without
 
 _NO_INT8 = Fix(
     text="Turn int8 activations off: VLLM_MARLIN_INPUT_DTYPE must not be set for this checkpoint.",
@@ -30,7 +30,7 @@ def _kv_type_fixes(seen: Evidence) -> list[Fix]:
     fixes = [Fix(text="Let the model choose the KV type.", set={"kv_cache_dtype": "auto"})]
     if now != "auto" and not now.startswith("fp8"):
         fixes.append(Fix(text="Or store the KV cache as fp8.", set={"kv_cache_dtype": "fp8_e4m3"}))
-    return fixes
+    return [*nearest(seen, "value"), *fixes]
 
 
 def _card_fixes(seen: Evidence) -> list[Fix]:
@@ -201,7 +201,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "This vLLM cannot read the checkpoint with the quantization method {method}.",
             "This vLLM cannot read the checkpoint's quantization.",
         ),
-        fixes=do(without("quantization", ": config.json names the method"), "Use a vLLM that has the method."),
+        fixes=lambda seen: [
+            *nearest(seen, "method"),
+            without("quantization", ": what config.json names counts"),
+            Fix(text="Use a vLLM that has the method."),
+        ],
     ),
     Symptom(
         id="turboquant-hybrid",
@@ -274,6 +278,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
             *_kv_type_fixes(seen)[:1],
             Fix(text="Use a vLLM release that the model's card names, or a checkpoint for this card."),
         ],
+    ),
+    Symptom(
+        id="attention-backend",
+        patterns=(r"(?:Unknown|Invalid|Unsupported) attention backend:? '?(?P<backend>\w+)",),
+        versions="0.11 to 0.33",
+        explain=say("This vLLM has no attention backend {backend}.", "This vLLM has no such attention backend."),
+        fixes=lambda seen: [*nearest(seen, "backend"), without("attention_backend", " and let vLLM choose")],
     ),
     Symptom(
         id="attention-sinks",

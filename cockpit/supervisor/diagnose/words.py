@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable
 
@@ -21,6 +22,13 @@ HIGHEST_UTILIZATION = 0.95
 """Above it nothing is left for what vLLM does not count: advice to go higher helps nobody."""
 _DEFAULT_UTILIZATION = 0.92
 """Of vLLM 0.20 and later (config/cache.py)."""
+_LONGEST_REASON = 240
+"""Characters of an exception's message in a sentence; the whole is shown below it."""
+_LISTED = re.compile(
+    r"(?:chose from|choose from|Must be one of|Available parsers:|Valid (?:values|options|layouts|backends)(?: are)?:"
+    r"|Supported[\w ]{0,30}:)(?P<words>.*)"
+)
+"""How a message begins the list of what it would have taken."""
 _FREE = re.compile(r"of which (?P<size>[\d.]+) (?P<unit>[KMG]i?B) is free")
 _TRIED = re.compile(r"Tried to allocate (?P<size>[\d.]+) (?P<unit>[KMG]i?B)")
 _IN_USE = re.compile(r"(?:this process|Process \d+) has (?P<size>[\d.]+) (?P<unit>[KMG]i?B) memory in use")
@@ -218,10 +226,20 @@ def smaller_model(seen: Evidence) -> list[Fix]:
     ]
 
 
+def nearest(seen: Evidence, name: str) -> list[Fix]:
+    """The word of the message's own list that is most like the one that was given."""
+    given = seen.groups.get(name, "")
+    listed = _LISTED.search(seen.incident.text.replace("\n", " "))
+    words = [] if listed is None else re.findall(r"[\w.-]+", listed["words"])
+    near = difflib.get_close_matches(given, [word for word in words if word != given], n=2, cutoff=0.6)
+    return [Fix(text=f"Did you mean {' or '.join(near)}?")] if near else []
+
+
 def reason(seen: Evidence) -> str:
     """What the exception says, in one line without its type."""
     shown = shown_exception(seen.incident)
-    return shown.partition(": ")[2] or shown
+    text = shown.partition(": ")[2] or shown
+    return text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON].rpartition(" ")[0] + " …"
 
 
 def joined(*parts: Callable[[Evidence], list[Fix]]) -> Fixes:

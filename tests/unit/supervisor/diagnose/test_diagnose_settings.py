@@ -133,3 +133,48 @@ def test_a_change_of_versions_is_said_of_what_a_version_can_be_to_blame_for() ->
     assert port.symptom == "port-in-use" and not port.notes
     never_seen = diagnose_lines(["ValueError: never seen"], known)
     assert never_seen.symptom == "nightly-regression" and not never_seen.notes
+
+
+@pytest.mark.parametrize(
+    ("log", "meant"),
+    [
+        ("KeyError: 'invalid tool call parser: qwen3_code (chose from { hermes,qwen3_coder,x })'", "qwen3_coder"),
+        (
+            "vllm serve: error: argument --dtype: invalid choice: 'bflot16' (choose from 'auto', 'bfloat16')",
+            "bfloat16",
+        ),
+        (
+            "ValueError: Unknown quantization method: gptq_marli. Must be one of ['awq', 'gptq_marlin'].",
+            "gptq_marlin",
+        ),
+        (
+            "ValueError: Unknown attention backend: 'FLASHINFR'. Valid options are: FLASH_ATTN, FLASHINFER.",
+            "FLASHINFER",
+        ),
+        ("KeyError: \"Reasoning parser 'qwen' not found. Available parsers: deepseek_r1, qwen3\"", "qwen3"),
+    ],
+)
+def test_a_word_that_is_nearly_right_is_named(log: str, meant: str) -> None:
+    assert meant in diagnose_lines([log]).fixes[0].text and "mean" in diagnose_lines([log]).fixes[0].text
+
+
+def test_a_long_message_is_cut_in_the_sentence_and_whole_below_it() -> None:
+    words = " ".join(f"choice{number}" for number in range(100))
+    frame = '  File "/v/lib/python3.12/site-packages/vllm/v1/worker/x.py", line 9, in go'
+    diagnosis = diagnose_lines([frame, f"ValueError: take one of {words}"])
+    assert diagnosis.explanation is not None and len(diagnosis.explanation) < 400 and "…" in diagnosis.explanation
+    assert "choice99" in (diagnosis.first_exception or "")
+
+
+def test_the_exception_is_shown_and_not_the_line_that_logged_it_first() -> None:
+    lines = [
+        "(APIServer pid=7) ERROR 11-30 08:32:54 [repo_utils.py:124] Error retrieving file list: Repo id must be in "
+        "the form 'repo_name' or 'namespace/repo_name': '/nope/draft'.",
+        "Traceback (most recent call last):",
+        '  File "/v/lib/python3.12/site-packages/vllm/engine/arg_utils.py", line 9, in create_speculative_config',
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig",
+        "  Value error, Invalid repository ID or local directory specified: '/nope/draft'.",
+    ]
+    diagnosis = diagnose_lines(lines)
+    assert diagnosis.symptom == "model-not-found" and "/nope/draft" in (diagnosis.explanation or "")
+    assert (diagnosis.first_exception or "").startswith("ValidationError: SpeculativeConfig: Invalid repository ID")
