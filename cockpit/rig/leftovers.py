@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
 
 from cockpit.rig.gpus import gpu_holders
+from cockpit.rig.programs import program_pids, read_of
 
 _TITLE = "VLLM::"
 """vLLM titles its engines and workers so; the kernel keeps 15 characters of it."""
@@ -75,19 +76,31 @@ def find_leftovers() -> tuple[Leftover, ...]:
 
 
 def _processes() -> dict[int, _Process]:
-    """Every process that can be seen, by pid."""
+    """Processes that may bear a title of vLLM's and all that they hang from, by pid."""
+    found: dict[int, _Process] = {}
+    for pid in program_pids():
+        if b"::" in read_of(pid, "comm"):
+            found.update(_line_of(pid, found))
+    return found
+
+
+def _line_of(pid: int, known: Collection[int]) -> dict[int, _Process]:
+    """A process and its parents as far as they are not known; without those that have ended."""
     import psutil
 
-    found: dict[int, _Process] = {}
-    for process in psutil.process_iter(["pid", "ppid", "name", "create_time", "status"]):
-        known = process.info
-        if known["status"] == psutil.STATUS_ZOMBIE:
-            continue
-        name = "".join(char for char in known["name"] or "" if char.isprintable())
-        found[known["pid"]] = _Process(
-            pid=known["pid"], parent=known["ppid"] or 0, name=name, started_at=known["create_time"] or 0.0
-        )
-    return found
+    line: dict[int, _Process] = {}
+    while pid and pid not in known and pid not in line:
+        try:
+            process = psutil.Process(pid)
+            with process.oneshot():
+                if process.status() == psutil.STATUS_ZOMBIE:
+                    break
+                name = "".join(char for char in process.name() if char.isprintable())
+                line[pid] = _Process(pid=pid, parent=process.ppid(), name=name, started_at=process.create_time())
+        except psutil.Error:
+            break
+        pid = line[pid].parent
+    return line
 
 
 def _is_titled(process: _Process) -> bool:
@@ -96,10 +109,7 @@ def _is_titled(process: _Process) -> bool:
         return True
     if "::" not in process.name:
         return False
-    try:
-        return _OTHER_TITLE.match(Path(f"/proc/{process.pid}/cmdline").read_bytes()) is not None
-    except OSError:
-        return False
+    return _OTHER_TITLE.match(read_of(process.pid, "cmdline")) is not None
 
 
 def _group_of(pid: int) -> int:

@@ -11,6 +11,7 @@ import psutil
 
 from cockpit import paths
 from cockpit.redact import redact, secret_values
+from cockpit.rig.programs import program_pids, read_of
 from cockpit.supervisor import process
 from cockpit.supervisor.command_line import model_of, option, serve_words
 from cockpit.supervisor.record import ProcessIdentity
@@ -60,16 +61,11 @@ def find_foreign(known: Collection[int] = ()) -> tuple[Foreign, ...]:
 
 
 def _command_lines() -> Iterator[tuple[int, list[str]]]:
-    for name in os.listdir("/proc"):  # noqa: PTH208
-        if not name.isdigit():
-            continue
-        try:
-            data = Path("/proc", name, "cmdline").read_bytes()
-        except OSError:
-            continue
+    for pid in program_pids():
+        data = read_of(pid, "cmdline")
         if b"vllm" in data:
             text = data.rstrip(b"\0").decode("utf-8", errors="replace")
-            yield int(name), text.split("\0")
+            yield pid, text.split("\0")
 
 
 def _ancestors(pid: int) -> set[int]:

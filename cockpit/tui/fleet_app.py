@@ -79,7 +79,7 @@ class FleetApp(App[None]):
                 if problems[0] not in told:
                     tell(self, self.warn, problems[0])
             told.update(problems)
-            sleep(worker, _INSTANCES_EVERY_SECONDS)
+            sleep(_INSTANCES_EVERY_SECONDS)
 
     def _have_instances(self, views: tuple[InstanceView, ...], problems: list[str]) -> None:
         died = {view.record.name for view in views if view.state == "dead"}
@@ -111,7 +111,7 @@ class FleetApp(App[None]):
                 if problems[0] not in told:
                     tell(self, self.warn, problems[0])
             told.update(problems)
-            sleep(worker, _OTHERS_EVERY_SECONDS)
+            sleep(_OTHERS_EVERY_SECONDS)
 
     def _have_others(self, others: tuple[Other, ...], problems: list[str]) -> None:
         self.others = others

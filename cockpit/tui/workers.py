@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
 
 from textual.dom import DOMNode
@@ -13,9 +14,10 @@ from textual.worker import Worker, get_current_worker
 
 from cockpit.errors import CockpitError
 
-_NAP_SECONDS = 0.1
 _THREADS = 64
 """asyncio has four more than processors: on a small machine the lasting looks and a few stops use them all up."""
+_stopped: ContextVar[threading.Event] = ContextVar("stopped")
+"""Of the worker that a thread belongs to: set once it is cancelled."""
 
 
 def make_room() -> None:
@@ -39,7 +41,15 @@ def run_in_thread(
             if not get_current_worker().is_cancelled:
                 tell(node.app, warn, error.title, f"{error.detail} {error.fix}".strip())
 
-    node.run_worker(guarded, thread=True, group=group, exclusive=exclusive)
+    async def aside() -> None:
+        stopped = threading.Event()
+        _stopped.set(stopped)
+        try:
+            await asyncio.to_thread(guarded)
+        finally:
+            stopped.set()
+
+    _: Worker[None] = node.run_worker(aside, group=group, exclusive=exclusive)
 
 
 def tell(node: DOMNode, callback: Callable[..., None], *arguments: Any) -> None:
@@ -62,8 +72,10 @@ def cancelled(worker: Worker[None]) -> bool:
     return worker.is_cancelled
 
 
-def sleep(worker: Worker[None], seconds: float) -> None:
-    """Sleep in short naps, so that leaving a screen never waits for its next tick."""
-    until = time.monotonic() + seconds
-    while not cancelled(worker) and (left := until - time.monotonic()) > 0:
-        time.sleep(min(_NAP_SECONDS, left))
+def sleep(seconds: float) -> None:
+    """In a thread of ``run_in_thread``: sleep so long, or until its worker is cancelled.
+
+    Without naps: a screen at rest would wake up thirty times a second for them.
+    """
+    if seconds > 0:
+        _stopped.get().wait(seconds)

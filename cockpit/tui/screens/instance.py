@@ -31,6 +31,7 @@ from cockpit.tui.present_forecast import against_rows
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.log_view import LogView
 from cockpit.tui.widgets.panel import Panel
+from cockpit.tui.widgets.status_bar import StatusBar
 from cockpit.tui.workers import cancelled, is_leaving, run_in_thread, sleep, tell
 from cockpit.watch import Observation, Watch
 
@@ -106,7 +107,7 @@ class InstanceScreen(CockpitScreen):
                     self.post_message(Gone())
                     return
                 pause = refresh if self._was_ready else min(refresh, _BOOT_TICK_SECONDS)
-                sleep(worker, began + pause - time.monotonic())
+                sleep(began + pause - time.monotonic())
         finally:
             self._watch.close()
 
@@ -131,6 +132,7 @@ class InstanceScreen(CockpitScreen):
         # A death may be seen a look before its reason is.
         changed = self._last is None or (self._last.state, _fix_of(self._last)) != (seen.state, _fix_of(seen))
         self._last = seen
+        self.query_one(StatusBar).tell_time()
         if changed:
             self.refresh_bindings()
         if seen.state in _SERVING:

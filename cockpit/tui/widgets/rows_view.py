@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from rich.segment import Segment as RichSegment
-from rich.style import Style as RichStyle
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.style import Style
 from textual.widget import Widget
 
-from cockpit.tui.content import STYLES, Row, row_text
+from cockpit.tui.content import Row, row_text
+from cockpit.tui.widgets.row_strips import RowStrips
 from cockpit.tui.wrap import cut, one_line, wrap
 
 
@@ -29,8 +28,7 @@ class RowsView(ScrollView):
         """As they were given, in whole."""
         self._wraps = wraps
         self._lines: list[Row] = []
-        self._strips: dict[int, Strip] = {}
-        self._styles: dict[str, RichStyle] = {}
+        self._strips = RowStrips(self)
         self._width = 0
 
     @property
@@ -72,7 +70,7 @@ class RowsView(ScrollView):
         longest = max(len(before), len(self._lines))
         changed = [y for y in range(longest) if before[y : y + 1] != self._lines[y : y + 1]]
         for y in changed:
-            self._strips.pop(y, None)
+            self._strips.drop(y)
         if len(before) != len(self._lines):
             # As a reactive it would ask for a layout, and its place is the same.
             self.set_reactive(Widget.virtual_size, Size(1, len(self._lines)))
@@ -86,7 +84,6 @@ class RowsView(ScrollView):
     def notify_style_update(self) -> None:
         """Another theme."""
         super().notify_style_update()
-        self._styles.clear()
         self._strips.clear()
 
     def on_resize(self) -> None:
@@ -95,23 +92,12 @@ class RowsView(ScrollView):
             self._strips.clear()
             self._arrange()
 
-    def _style(self, name: str) -> RichStyle:
-        found = self._styles.get(name)
-        if found is None:
-            style = self.get_visual_style() + Style.parse(STYLES[name], self.app.theme_variables)
-            found = self._styles[name] = style.rich_style
-        return found
-
     def render_line(self, y: int) -> Strip:
         """The line that is scrolled to this one."""
         at = y + self.scroll_offset.y
         if at >= len(self._lines):
-            return Strip.blank(self.size.width, self._style(""))
-        strip = self._strips.get(at)
-        if strip is None:
-            strip = Strip([RichSegment(text, self._style(style)) for text, style in self._lines[at]])
-            strip = strip.adjust_cell_length(self.size.width, self._style("")).apply_offsets(0, at)
-            self._strips[at] = strip
+            return self._strips.blank()
+        strip = self._strips.strip(at, self._lines[at])
         selection = self.text_selection
         return strip if selection is None else self._selected(strip, selection, at)
 

@@ -15,6 +15,9 @@ from cockpit.tui.content import Row, row_content
 if TYPE_CHECKING:
     from cockpit.rig.types import Engine, Rig
 
+_TOLD_SECONDS = 0.99
+"""A clock that was told so lately is right."""
+
 
 def rig_text(rig: Rig | None) -> str:
     """``2x RTX 3090 24 GiB``, or the host where there is no GPU."""
@@ -57,15 +60,24 @@ class StatusBar(Static):
     starting: reactive[int] = reactive(0, repaint=False)
     clock: reactive[str] = reactive("", repaint=False)
 
+    _told_at = 0.0
+    """Monotonic."""
+
     def on_mount(self) -> None:
         """Keep the time."""
-        self.set_interval(1.0, self.tell_time)
+        self.set_interval(1.0, self._tell_again)
         self.tell_time()
+
+    def _tell_again(self) -> None:
+        """Unless the screen told it with what else it paints once a second: two repaints cost twice as much."""
+        if time.monotonic() - self._told_at >= _TOLD_SECONDS:
+            self.tell_time()
 
     def tell_time(self) -> None:
         """Show the clock, unless another screen lies over this one: Textual would paint all of that anew."""
         if self.screen is not self.app.screen:
             return
+        self._told_at = time.monotonic()
         self.clock = time.strftime("%H:%M:%S") if getattr(self.app, "show_clock", True) else ""
 
     def _redraw(self) -> None:

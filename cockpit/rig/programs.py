@@ -1,0 +1,42 @@
+"""Processes that run a program, cheaply: a screen looks at all of them every few seconds.
+
+Linux only. A machine of many cores has thousands of kernel threads, which are looked at once.
+"""
+
+from __future__ import annotations
+
+import os
+
+_KERNEL_THREAD = 0x0020_0000
+"""PF_KTHREAD of the flags in /proc/PID/stat."""
+
+
+class _Known:
+    """Kernel threads as last seen; the set is replaced whole, as several threads of the cockpit look."""
+
+    threads: frozenset[int] = frozenset()
+
+
+def program_pids() -> list[int]:
+    """Pids of all processes that can be seen, without the kernel's own threads."""
+    pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208
+    known = _Known.threads & pids
+    fresh = {pid for pid in pids - known if not read_of(pid, "cmdline") and _is_kernel_thread(pid)}
+    _Known.threads = known | fresh
+    return sorted(pids - known - fresh)
+
+
+def read_of(pid: int, name: str) -> bytes:
+    """A file of a process below /proc; empty when it is gone or may not be read."""
+    try:
+        # Not pathlib: this is read for every process of the host.
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:  # noqa: PTH123
+            return file.readall()
+    except OSError:
+        return b""
+
+
+def _is_kernel_thread(pid: int) -> bool:
+    # The name stands in parentheses and may itself hold blanks and parentheses.
+    fields = read_of(pid, "stat").rpartition(b")")[2].split()
+    return len(fields) > 6 and bool(int(fields[6]) & _KERNEL_THREAD)

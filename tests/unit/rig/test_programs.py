@@ -1,0 +1,50 @@
+"""Processes that run a program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import psutil
+
+from cockpit.rig import programs
+from cockpit.rig.programs import program_pids, read_of
+
+
+def test_every_process_with_a_command_line_is_a_program_and_one_that_came_meanwhile_is_seen():
+    mine = {one.pid for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"]}
+    assert os.getpid() in program_pids()
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
+        assert child.pid in program_pids()
+        assert b"time.sleep" in read_of(child.pid, "cmdline")
+        child.kill()
+    assert child.pid not in program_pids()
+    gone = {pid for pid in mine if not psutil.pid_exists(pid)}
+    assert mine - gone - set(program_pids()) <= gone | {child.pid}
+
+
+def test_a_kernel_thread_is_looked_at_once_and_a_process_without_words_every_time(monkeypatch):
+    files = {
+        (2, "stat"): b"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0",
+        (7, "stat"): b"7 (a) odd (name) S 1 7 7 0 -1 4194560 0 0",
+        (9, "cmdline"): b"python\0-m\0http.server\0",
+    }
+    reads = []
+
+    def read(pid, name):
+        reads.append((pid, name))
+        return files.get((pid, name), b"")
+
+    monkeypatch.setattr(programs, "read_of", read)
+    monkeypatch.setattr(programs.os, "listdir", lambda _: ["2", "7", "9", "self"])
+    monkeypatch.setattr(programs._Known, "threads", frozenset({4}))
+    assert program_pids() == [7, 9]
+    reads.clear()
+    assert program_pids() == [7, 9]
+    assert all(pid != 2 for pid, _ in reads)
+    assert frozenset({2}) == programs._Known.threads
+
+
+def test_a_process_that_is_gone_has_no_files():
+    assert read_of(2**22 + 1, "cmdline") == b""
