@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from cockpit.supervisor.diagnose.settings import in_use
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import added, do, nearest, say, without
 
@@ -23,25 +22,6 @@ def _tensor_parallel_fixes(seen: Evidence) -> list[Fix]:
     version = re.match(r"0\.(\d+)", seen.boot.facts.vllm_version or "")
     pads = "" if version and int(version[1]) >= 24 else ", or vLLM 0.24 or later, which pads the shards"
     return [*fixes, Fix(text=f"Use a checkpoint with another group size{pads}.")]
-
-
-def _kv_type_fixes(seen: Evidence) -> list[Fix]:
-    now = str(seen.arguments.get("kv_cache_dtype") or "auto")
-    fixes = [Fix(text="Let the model choose the KV type.", set={"kv_cache_dtype": "auto"})]
-    if now != "auto" and not now.startswith("fp8"):
-        fixes.append(Fix(text="Or store the KV cache as fp8.", set={"kv_cache_dtype": "fp8_e4m3"}))
-    return [*nearest(seen, "value"), *fixes]
-
-
-def _card_fixes(seen: Evidence) -> list[Fix]:
-    now = str(seen.arguments.get("kv_cache_dtype") or "auto")
-    plain = [Fix(text="Let the model choose the KV type.", set={"kv_cache_dtype": "auto"})]
-    return [
-        *(plain if now != "auto" else []),
-        Fix(text="Or choose --attention-backend FLASHINFER: it reads fp8 KV on such cards, TRITON_ATTN does not."),
-        without("quantization", ": FP8 weights need Marlin here"),
-        without("linear_backend", ": FP8 weights need Marlin here"),
-    ]
 
 
 _NO_CARD = (
@@ -206,101 +186,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
             without("quantization", ": what config.json names counts"),
             Fix(text="Use a vLLM that has the method."),
         ],
-    ),
-    Symptom(
-        id="turboquant-hybrid",
-        patterns=(
-            r"TurboQuant KV cache is not supported",
-            r"kv_cache_dtype not supported",
-            r"kv[_ ]cache dtype.{0,60}(?:not supported|unsupported)",
-            r"Selected backend (?P<backend>[\w.]+) is not valid for this configuration\. Reason: "
-            r"(?P<reason>\[[^\]]*kv[^\]]*\])",
-            r"(?:fp8|nvfp4|int8|turboquant)[\w ]{0,20}KV cache (?:is )?(?:not|only) support",
-        ),
-        versions="0.19 to 0.33",
-        explain=lambda seen: (
-            "The attention backend that this model needs cannot read the KV type "
-            + (str(seen.arguments.get("kv_cache_dtype") or "that was chosen"))
-            + (f": {seen.groups['reason']}." if "reason" in seen.groups else ".")
-        ),
-        fixes=_kv_type_fixes,
-    ),
-    Symptom(
-        id="turboquant-hybrid",
-        patterns=(r"Workspace is locked but",),
-        when=lambda seen: in_use("kv_cache_dtype", seen) != "auto",
-        versions="0.19 to 0.33",
-        explain=say(
-            "The attention backend asks for more scratch memory than it had measured: the KV type is new to it."
-        ),
-        fixes=_kv_type_fixes,
-    ),
-    Symptom(
-        id="kv-dtype-card",
-        patterns=(r"type fp8e4nv not supported in this architecture", r"FP8 KV cache is not supported by the Triton"),
-        versions="0.6 to 0.33",
-        explain=say(
-            "A Triton kernel works on fp8_e4m3, which this card cannot do (below capability 8.9): the attention "
-            "backend in use, or the weights' format, needs it."
-        ),
-        fixes=_card_fixes,
-    ),
-    Symptom(
-        id="kv-dtype-invalid",
-        patterns=(
-            r"Invalid kv_cache_dtype: '?(?P<value>[\w-]+)",
-            r"cache_dtype\b.{0,20}\s+Input should be",
-            r"argument --kv-cache-dtype: invalid choice: '(?P<value>[\w-]+)'",
-        ),
-        versions="0.10 to 0.33",
-        explain=say(
-            "This vLLM has no KV type {value}.",
-            "This vLLM has no such KV type.",
-        ),
-        fixes=_kv_type_fixes,
-    ),
-    Symptom(
-        id="attention-backend",
-        patterns=(
-            r"Selected backend (?P<backend>[\w.]+) is not valid for this configuration\.\s+Reason: "
-            r"(?P<reason>\[[^\]]*\])",
-            r"No valid attention backend found.*?Reasons?: (?P<reason>\{[^}]*\})",
-            r"No valid attention backend found",
-            r"is not valid for this configuration\.\s+Reason",
-        ),
-        versions="0.11 to 0.33",
-        explain=say(
-            "No attention backend goes with this model, card and KV type: {reason}.",
-            "No attention backend goes with this model, card and KV type.",
-        ),
-        fixes=lambda seen: [
-            without("attention_backend", " and let vLLM choose"),
-            *_kv_type_fixes(seen)[:1],
-            Fix(text="Use a vLLM release that the model's card names, or a checkpoint for this card."),
-        ],
-    ),
-    Symptom(
-        id="attention-backend",
-        patterns=(r"(?:Unknown|Invalid|Unsupported) attention backend:? '?(?P<backend>\w+)",),
-        versions="0.11 to 0.33",
-        explain=say("This vLLM has no attention backend {backend}.", "This vLLM has no such attention backend."),
-        fixes=lambda seen: [*nearest(seen, "backend"), without("attention_backend", " and let vLLM choose")],
-    ),
-    Symptom(
-        id="attention-sinks",
-        patterns=(
-            r"[Ss]inks are only supported (?:in|with|for) [^\n]{1,60}",
-            r"[Aa]ttention sinks? (?:is|are) not supported",
-        ),
-        versions="0.10 to 0.33",
-        explain=say(
-            "The model has attention sinks (gpt-oss), and the attention backend in use has none on this card."
-        ),
-        fixes=do(
-            "Upgrade vLLM to 0.11 or later.",
-            without("attention_backend"),
-            Fix(text="Or name the Triton backend, before 0.20.", env={"VLLM_ATTENTION_BACKEND": "TRITON_ATTN"}),
-        ),
     ),
     Symptom(
         id="humming-nvml",

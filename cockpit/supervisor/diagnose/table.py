@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose import (
+    attention,
     container,
+    cpu,
     cuda,
     flags,
     hub,
@@ -34,6 +36,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     *speculative.SYMPTOMS,
     *lora.SYMPTOMS,
     *tensors.SYMPTOMS,
+    *cpu.SYMPTOMS,
+    *attention.SYMPTOMS,
     *quantization.SYMPTOMS,
     *model.SYMPTOMS,
     *flags.SYMPTOMS,
