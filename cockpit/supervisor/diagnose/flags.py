@@ -187,6 +187,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=_expert_fixes,
     ),
     Symptom(
+        id="load-format",
+        patterns=(
+            r"Load format `(?P<value>[^`\n]{1,60})` is not supported",
+            r"[Uu]nknown load[_ ]format:? '?(?P<value>\w+)",
+        ),
+        versions="0.6 to 0.33",
+        explain=say("This vLLM has no load format {value}.", "This vLLM has no such load format."),
+        fixes=do(without("load_format", ": vLLM sees what the files are"), "Or use the plugin that brings it."),
+    ),
+    Symptom(
         id="not-multimodal",
         patterns=(r"is only supported for multimodal models", r"The model is not multimodal"),
         versions="0.6 to 0.33",

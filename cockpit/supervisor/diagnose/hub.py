@@ -14,6 +14,10 @@ def _missing(seen: Evidence) -> str:
         where = seen.groups.get("model") or str(seen.arguments.get("model") or "the model's folder or repository")
         return f"{where} has no {file}: it is there, and is no checkpoint (one of its folders, GGUF, an adapter?)."
     model = seen.groups.get("model") or str(seen.arguments.get("model") or "")
+    if "Cannot find any model weights" in seen.incident.text:
+        return f"{model or 'The model'} is there, and has no weights that vLLM reads (safetensors, bin or pt files)."
+    if "No supported config format" in seen.incident.text:
+        return f"{model or 'The model'} has no configuration that vLLM reads (config.json, or Mistral's params.json)."
     if model.startswith(("/", ".", "~")) or model.count("/") > 1:
         return f"There is no folder {model}: vLLM took the path for the name of a repository."
     return f"There is no model {model or 'of that name'}: neither a folder here nor a repository on the hub."

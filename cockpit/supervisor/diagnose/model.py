@@ -304,6 +304,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Failed to load the tokenizer",
             r"Found 0 files matching the pattern: [^\n]*tekken",
             r"Make sure that a Mistral tokenizer is present",
+            r"No tokenizer files? found",
             r"^TypeError: not a string$",
         ),
         versions="0.10 to 0.33",
