@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from textual import events
 from textual.binding import Binding
+from textual.geometry import Size
+from textual.reactive import Reactive
 from textual.widgets import Input
 
 
@@ -11,6 +13,9 @@ class EditBox(Input):
     """Textual runs a binding once its key has come up to the app, behind the letters that follow; this does not."""
 
     _ACTIONS = {binding.key: binding.action for binding in Binding.make_bindings(Input.BINDINGS)}  # noqa: RUF012
+
+    virtual_size = Reactive(Size(0, 0))
+    """Without a layout of the screen at each letter: the box is as wide as its place, and scrolls in it."""
 
     async def on_key(self, event: events.Key) -> None:
         """Submit, delete and move at once."""
