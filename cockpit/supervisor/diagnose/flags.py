@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.settings import in_use
+from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import added, do, nearest, reason, say, without
 
@@ -63,9 +64,18 @@ def _unknown_fixes(seen: Evidence) -> list[Fix]:
     ]
 
 
+def _value(seen: Evidence) -> str:
+    if "validation error" in seen.incident.text:
+        why = shown_exception(seen.incident).partition(f"argument {seen.groups.get('flag', '')}: ")[2]
+        return f"The value of {_flag(seen)} is refused: {why.rstrip('.')}."
+    return f"The value of {_flag(seen)} is not one that this vLLM takes."
+
+
 def _value_fixes(seen: Evidence) -> list[Fix]:
     if "cannot be converted to" in seen.incident.text or "JSON" in seen.incident.text:
         return [Fix(text=f"Give it as JSON in single quotes: {_flag(seen).partition('/')[0]} '{{\"name\": 1}}'.")]
+    if "validation error" in seen.incident.text:
+        return [Fix(text="Correct the part of it that the message names, or leave that out.")]
     return [*nearest(seen, "value"), Fix(text="Use one of the values that the message lists.")]
 
 
@@ -139,7 +149,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"error: argument (?P<flag>[^:\n]{1,80}):",
         ),
         versions="any",
-        explain=lambda seen: f"The value of {_flag(seen)} is not one that this vLLM takes.",
+        explain=_value,
         fixes=_value_fixes,
     ),
     Symptom(
@@ -163,6 +173,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"^AssertionError: (?P<heads>\d+) is not divisible by (?P<ranks>\d+)$",
             r"must be divisible by\s+(?:the )?tensor[- _]parallel",
             r"divisible by tensor-parallel size",
+            r"must be divisible by\s+(?:the )?(?:tp[_ ]?size|TP)\b",
             r"num_(?:key_value_|attention_)?heads[^\n]{0,60}divisible",
         ),
         when=lambda seen: seen.number("ranks") not in (None, 1) or in_use("tensor_parallel", seen) != 1,

@@ -67,6 +67,10 @@ def _derived_fixes(seen: Evidence) -> list[Fix]:
 
 _UNREADABLE = (r"JSONDecodeError\b", r"UnicodeDecodeError\b", r"^KeyError: '(?:added_tokens|model|vocab|merges)'$")
 """What a file raises that is no tokenizer."""
+_ROPE_FIXES = do(
+    "Take rope_scaling as the model's card gives it (rope_type, factor, original_max_position_embeddings).",
+    "Or leave it out of --hf-overrides: without it the context ends at the model's own maximum.",
+)
 _TOKENIZER_AGAIN = do(
     "Download the tokenizer's files again: a text that begins with `version https://git-lfs` only points at one.",
     "Or use a vLLM whose transformers and tokenizers are as new as the model.",
@@ -101,10 +105,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="0.4 to 0.33",
         explain=lambda seen: f"The rope scaling of the model, or of --hf-overrides, is not whole: {reason(seen)}.",
-        fixes=do(
-            "Take rope_scaling as the model's card gives it (rope_type, factor, original_max_position_embeddings).",
-            "Or leave it out of --hf-overrides: without it the context ends at the model's own maximum.",
+        fixes=_ROPE_FIXES,
+    ),
+    Symptom(
+        id="rope-scaling",
+        patterns=(r"^KeyError: '(?P<name>\w+)'", r"^(?:Value|Type|Attribute)Error: "),
+        frames=r":(?:get_rope|_?(?:validate|patch|compute|get|standardize)_\w*rope\w*|rope_\w*validation)$",
+        versions="0.4 to 0.33",
+        explain=say(
+            "The rope scaling of the model, or of --hf-overrides, lacks {name}.",
+            "The rope scaling of the model, or of --hf-overrides, is not whole.",
         ),
+        fixes=_ROPE_FIXES,
     ),
     Symptom(
         id="arch-failed-inspect",

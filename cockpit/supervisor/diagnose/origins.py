@@ -8,6 +8,7 @@ import msgspec
 
 from cockpit.supervisor.diagnose.types import Evidence, Explain, Fix, Fixes, Symptom
 from cockpit.supervisor.diagnose.words import (
+    added,
     do,
     fewer_sequences,
     joined,
@@ -229,6 +230,16 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         "at its configuration",
         r"^vllm/(?:config|platforms|entrypoints|plugins|usage)/|^vllm/(?:envs|engine/arg_utils)\.py|^pydantic",
         do("Change or leave out what the message names."),
+    ),
+    _area(
+        "vllm-fault",
+        "in the model's class",
+        r"^vllm/model_executor/models/",
+        joined(
+            _OTHER_RELEASE,
+            do(added("model_impl=transformers", "Or add --model-impl transformers, which does without that class.")),
+            no_draft,
+        ),
     ),
     _area(
         "vllm-fault",

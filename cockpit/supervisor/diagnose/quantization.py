@@ -31,6 +31,14 @@ _NO_CARD = (
 """How a kernel says that it is not for this card."""
 
 
+def _no_number(seen: Evidence) -> str:
+    value = seen.groups.get("value")
+    names = [name for name, told in seen.arguments.environment.items() if value and told == value]
+    if value is None:
+        return "A VLLM_ variable of the environment must be a number, and is none."
+    return f"{names[0] if names else 'A VLLM_ variable of the environment'} is {value[:60]}, and must be a number."
+
+
 def _moe_backend(seen: Evidence) -> str:
     kind, named = seen.groups.get("format", "").strip(), seen.groups.get("backend")
     if named is not None:
@@ -97,10 +105,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         frames=r"^envs\.py:",
         versions="0.6 to 0.33",
-        explain=say(
-            "A VLLM_ variable of the environment is {value}, and must be a number.",
-            "A VLLM_ variable of the environment must be a number, and is none.",
+        explain=_no_number,
+        fixes=do("Correct it or remove it: `env | grep VLLM_` lists them."),
+    ),
+    Symptom(
+        id="invalid-variable",
+        patterns=(
+            r"validation errors? for \w+Config\b.{0,60}"
+            r"(?:invalid literal for int\(\)|could not convert string to float)[^\n]*?: '(?P<value>[^'\n]*)'",
         ),
+        versions="0.10 to 0.33",
+        explain=_no_number,
         fixes=do("Correct it or remove it: `env | grep VLLM_` lists them."),
     ),
     Symptom(

@@ -9,7 +9,10 @@ from cockpit.supervisor.diagnose.types import Incident
 _MAX_CHARACTERS = 1000
 _PRIVATE = re.compile(r"^(?:\w+\.)*_\w+\.(?=[A-Z])")
 """Where an exception's class lies inside its library: ``pydantic_core._pydantic_core.``"""
-_VALIDATION = re.compile(r"(?P<type>[\w.]*ValidationError): \d+ validation errors? for (?P<what>\S+)")
+_VALIDATION = re.compile(
+    r"(?P<type>[\w.]*ValidationError|[\w. -]{1,60}: error: argument \S{1,80})"
+    r": \d+ validation errors? for (?P<what>\S+)"
+)
 _INPUT = re.compile(r"\s*\[type=\w+, input_value=.*", re.DOTALL)
 _REASON = re.compile(r"^(?:Value error|Assertion failed), ", re.MULTILINE)
 _SEE_ALSO = re.compile(r"^For further information visit .*", re.MULTILINE)

@@ -77,6 +77,7 @@ def death(*frames: str, error: str, root: str = PACKAGES) -> Diagnosis:
         ("ray/new.py:init", "ValueError: odd ray", "ray-failed", "odd ray"),
         ("vllm/v1/structured_output/new.py:go", "ValueError: odd grammar", "parser-failed", "odd grammar"),
         ("vllm/engine/arg_utils.py:check", "ValueError: odd flag", "config-refused", "odd flag"),
+        ("vllm/model_executor/models/new.py:forward", "ValueError: odd patch", "vllm-fault", "model's class"),
         ("vllm/v1/worker/new.py:go", "RuntimeError: odd step", "vllm-fault", "odd step"),
         ("torch/nn/new.py:go", "RuntimeError: odd shape", "vllm-fault", "odd shape"),
         ("elsewhere/new.py:go", "RuntimeError: odd", "vllm-fault", "odd"),
