@@ -1,8 +1,9 @@
 """Ending a server so that nothing of it is left: neither processes, nor GPU memory, nor shared memory.
 
-Asked politely first: SIGTERM when it is ready, SIGINT while it loads, as it swallows SIGTERM then. Before that, while
-Python imports torch, SIGINT is lost and SIGTERM ends it at once; no engine is there yet. A server that stays is ended
-with its group, and whatever is then left of its descendants one by one.
+Asked politely first: SIGTERM when it is ready, SIGINT while it loads, as it swallows SIGTERM then, and two more
+of them unless it begins to end. Before that, while Python imports torch, SIGINT is lost and SIGTERM ends it at
+once; no engine is there yet. A server that stays is ended with its group, and whatever is then left of its
+descendants one by one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from cockpit.supervisor.spawn import Running, attach
 from cockpit.supervisor.sweep import KILL_SECONDS, Sweep
 
 GRACE_SECONDS = 30.0
+_INTERRUPT_PAUSES_SECONDS = (0.5, 1.0)
+"""Between the signals to a server that loads."""
+_FOLLOW_SECONDS = 2.0
+"""How long it, and then its engine, may take to follow them."""
 
 
 class StopResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,9 +123,14 @@ class _Stop:
     def _end_server(self, root: ProcessIdentity) -> None:
         ready = self._running.record.ready_at is not None or serves(self._running.record)
         by_sigterm = ready or process.ends_by(root, signal.SIGTERM)
+        below = process.children_of(root)
         self._sweep.signal(root, signal.SIGTERM if by_sigterm else signal.SIGINT)
         half = self._grace_seconds / 2
-        if self._await_end(half, "the server to end, then it is asked once more"):
+        asked_at = time.monotonic()
+        if not by_sigterm:
+            self._interrupt_boot(root, below, asked_at + half)
+        rest = max(0.0, asked_at + half - time.monotonic())
+        if self._await_end(rest, "the server to end, then it is asked once more"):
             return
         self._sweep.signal(root, signal.SIGINT)
         if self._await_end(half, "the server to end, then it is killed"):
@@ -134,5 +144,37 @@ class _Stop:
             self._sweep.signal(root, signal.SIGKILL)
         self._await_end(KILL_SECONDS, "the kernel to end it")
 
+    def _interrupt_boot(self, root: ProcessIdentity, below: Iterable[ProcessIdentity], until: float) -> None:
+        """Two more SIGINT unless a server that loads begins to end, which shows by its children; then end those.
+
+        While vLLM waits for its engine, asyncio's Runner takes the first as a wish to cancel at the next await, which
+        comes once the engine is ready. The second raises KeyboardInterrupt, which zmq_socket_ctx of
+        utils/network_utils.py swallows (0.20 to 0.32); the third ends it. An engine that loads may follow late, and
+        without one only Python's own end is waited for.
+        """
+        for pause in _INTERRUPT_PAUSES_SECONDS:
+            if self._ends_within(pause, until):
+                return
+            if all(process.is_alive(who) for who in below):
+                self._sweep.signal(root, signal.SIGINT)
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
+            if self._ends_within(_FOLLOW_SECONDS, until):
+                return
+            engines = [who for who in process.children_of(root) if _is_to_end(who)]
+            for who in engines:
+                self._sweep.signal(who, number)
+            if not engines:
+                self._sweep.signal(root, signal.SIGINT)
+                return
+
+    def _ends_within(self, seconds: float, until: float) -> bool:
+        """Whether the server ends meanwhile, or there is no time for it."""
+        return time.monotonic() + seconds > until or self._await_end(seconds, "the server to end")
+
     def _await_end(self, seconds: float, what: str) -> bool:
         return self._sweep.wait(lambda: self._running.poll() is not None, seconds, what)
+
+
+def _is_to_end(who: ProcessIdentity) -> bool:
+    """Whether it is an engine or will be one; the resource tracker, which unlinks shared memory, ignores SIGTERM."""
+    return process.is_engine(who) or process.ends_by(who, signal.SIGTERM)

@@ -133,6 +133,17 @@ def die(code: int, quietly: bool) -> None:
     os._exit(code)
 
 
+def count_sigints(*_: object) -> None:
+    """The first cancels at an await that does not come, the second is swallowed with its exception."""
+    sigints.append(None)
+    if len(sigints) == 3:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+sigints: list[None] = []
+
+
 def bound_server(port: int) -> ThreadingHTTPServer:
     """The listener, or the end that vLLM comes to without one."""
     try:
@@ -177,6 +188,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--ignore-sigterm", action="store_true", help="swallow SIGTERM and SIGINT")
     parser.add_argument("--swallow-sigterm-while-loading", action="store_true", help="as vLLM does")
     parser.add_argument("--importing", action="store_true", help="swallow SIGINT, as a library does that is imported")
+    parser.add_argument(
+        "--third-sigint", action="store_true", help="ends at the third SIGINT, as a vLLM that loads does"
+    )
     parser.add_argument("--flood-lines", type=int, default=0)
     parser.add_argument("--fork-children", type=int, default=0)
     parser.add_argument("--fork-setsid", action="store_true", help="each child leads a session of its own")
@@ -199,6 +213,9 @@ def ignore_signals(args: argparse.Namespace) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     elif args.swallow_sigterm_while_loading:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    elif args.third_sigint:
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        signal.signal(signal.SIGINT, count_sigints)
     elif args.importing:
         signal.signal(signal.SIGINT, lambda *_: None)
 

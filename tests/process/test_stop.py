@@ -57,6 +57,34 @@ def test_a_loading_server_that_swallows_sigterm_ends_by_sigint(make_plan: Plans)
     assert events == [f"sent SIGINT to process {root_of(running).pid}"]  # at once, and once
 
 
+def test_a_loading_server_that_ends_at_the_third_sigint_is_not_waited_for_until_it_is_killed(
+    make_plan: Plans,
+) -> None:
+    running = start(make_plan("--third-sigint", "--fork-children", "1", "--boot-seconds", "60"))
+    assert forked(running, 2)
+    events: list[str] = []
+    result = stop(running, events.append)
+    assert result.stopped and result.exit_code == -signal.SIGINT and result.seconds < 10
+    assert [event for event in events if str(root_of(running).pid) in event] == [
+        f"sent SIGINT to process {root_of(running).pid}"
+    ] * 3
+
+
+def test_a_loading_server_that_has_begun_to_end_is_not_interrupted(make_plan: Plans) -> None:
+    running = start(make_plan("--ignore-sigterm", "--fork-children", "1", "--boot-seconds", "60"))
+    assert forked(running, 2)
+    (engine, *_) = (who for who in process.members_of(running.record) if process.is_engine(who))
+    events: list[str] = []
+
+    def say(event: str) -> None:
+        events.append(event)
+        if "SIGINT" in event:
+            os.kill(engine.pid, signal.SIGKILL)
+
+    assert stop(running, say, grace_seconds=4).stopped
+    assert sum("SIGINT" in event for event in events) == 2, "the first, and the one half-way"
+
+
 def test_a_server_that_still_imports_ends_by_sigterm_at_once(make_plan: Plans) -> None:
     running = start(make_plan("--importing", "--boot-seconds", "60"))
     assert wait_for(lambda: Path(running.record.log).stat().st_size > 0)
