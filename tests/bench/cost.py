@@ -131,14 +131,15 @@ def others(_: Env) -> None:
             line("vllmstat, nvitop", problem)
             return
         command = (f"{folder}/bin/vllmstat", "-u", url, "--no-gpu")
-        for name, text in peers.measure(command, "╰"):
+        for name, text in peers.measure(command, "╰", peers.environment()):
             line(f"{peers.VLLMSTAT}, {name}", text)
-        unfit = peers.nvitop_problem(Path(folder))
-        if unfit is not None:
-            line(peers.NVITOP, unfit)
+        fit = peers.nvitop(Path(folder))
+        if isinstance(fit, str):
+            line(peers.NVITOP, fit)
             return
-        for name, text in peers.measure((f"{folder}/bin/nvitop",), "NVITOP"):
-            line(f"{peers.NVITOP}, {name}", text)
+        title, its = fit
+        for name, text in peers.measure((f"{folder}/bin/nvitop",), "NVITOP", its):
+            line(f"{title}, {name}", text)
 
 
 SCENES: tuple[Callable[[Env], None], ...] = (floor, empty, one_server, eight_gpus, thousand_slugs, flood, ticks)

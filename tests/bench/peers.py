@@ -12,6 +12,8 @@ from measures import first_frame, rest
 from terminal import Terminal
 
 VLLMSTAT, NVITOP = "vllmstat==0.9.1", "nvitop==1.7.2"
+_SIMULATED_DRIVER = Path(__file__).parent / "simulated_driver"
+"""It answers what a benchmark of the cockpit asks and no more, so that nvitop has less to show than on a machine."""
 
 
 def install(folder: Path) -> str | None:
@@ -25,24 +27,30 @@ def install(folder: Path) -> str | None:
     return None
 
 
-def environment() -> dict[str, str]:
+def environment(first_on_path: Path | None = None) -> dict[str, str]:
     """This one, without what makes Python read the cockpit's modules."""
-    return {
+    kept = {
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
     }
+    return kept if first_on_path is None else {**kept, "PYTHONPATH": str(first_on_path)}
 
 
-def measure(argv: Sequence[str], first_text: str, runs: int = 8) -> list[tuple[str, str]]:
+def measure(argv: Sequence[str], first_text: str, env: dict[str, str], runs: int = 8) -> list[tuple[str, str]]:
     """First frame, and cost at rest."""
-    first = first_frame(argv, environment(), first_text, runs)
-    with Terminal(argv, environment()) as screen:
+    first = first_frame(argv, env, first_text, runs)
+    with Terminal(argv, env) as screen:
         screen.until(first_text)
         return [("first frame", first), ("at rest", rest(screen))]
 
 
-def nvitop_problem(folder: Path) -> str | None:
-    """Why nvitop cannot run here; None when it can."""
-    done = subprocess.run([folder / "bin" / "nvitop", "-1"], capture_output=True, text=True, timeout=60, check=False)
-    return (
-        None if done.returncode == 0 else "not measured: it needs an NVIDIA driver, which this machine does not have"
-    )
+def nvitop(folder: Path) -> tuple[str, dict[str, str]] | str:
+    """Its name and environment: with this machine's driver, else with one that is simulated; or why it cannot run."""
+    said = ""
+    for name, env in ((NVITOP, environment()), (f"{NVITOP}, 8 simulated GPUs", environment(_SIMULATED_DRIVER))):
+        done = subprocess.run(
+            [folder / "bin" / "nvitop", "-1"], env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+        if done.returncode == 0:
+            return name, env
+        said = said or " ".join(done.stderr.split())[:100]
+    return f"not measured: it cannot run here ({said})"
