@@ -41,6 +41,7 @@ def instance_json(view: InstanceView, answers: bool | None = None) -> dict[str, 
         "kind": "own",
         "answers": answers,
         "orphans": _survivors(view),
+        "segments": _segments(view),
         "symptom": None if view.diagnosis is None else view.diagnosis.symptom,
         "explanation": None if view.diagnosis is None else view.diagnosis.explanation,
     }
@@ -64,6 +65,7 @@ def other_json(other: Other, answers: bool | None = None) -> dict[str, Any]:
         "kind": other.kind,
         "answers": answers,
         "orphans": [who.pid for who in other.processes] if orphans else [],
+        "segments": [],
         "symptom": None,
         "explanation": None,
     }
@@ -74,6 +76,13 @@ def _survivors(view: InstanceView) -> list[int]:
     from cockpit.supervisor.process import members_of
 
     return [who.pid for who in members_of(view.record)] if view.state == "dead" else []
+
+
+def _segments(view: InstanceView) -> list[str]:
+    """Shared memory of a dead instance that nobody has mapped any more."""
+    from cockpit.supervisor.shared_memory import leftovers
+
+    return sorted(one.path for one in leftovers(view.record.segments)) if view.state == "dead" else []
 
 
 def _answers(urls: Sequence[str | None]) -> list[bool | None]:
@@ -148,3 +157,6 @@ def _tell_troubles(rows: Sequence[dict[str, Any]]) -> None:
         if row["orphans"]:
             pids = ", ".join(map(str, row["orphans"]))
             tell(f"⚠ Processes of {name} still run ({pids}) and hold its memory. `cockpit stop {name}` ends them.")
+        elif row["segments"]:
+            left = ", ".join(row["segments"])
+            tell(f"⚠ {name} left shared memory that nobody uses ({left}). `cockpit stop {name}` unlinks it.")

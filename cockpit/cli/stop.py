@@ -17,7 +17,11 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the verb."""
     parser = verb(verbs, "stop", "stop a server and wait until nothing of it is left", run)
     parser.add_argument("name", nargs="?", metavar="NAME", help="the instance, or its slug; see `cockpit ps`")
-    parser.add_argument("--orphans", action="store_true", help="end every engine and worker whose server is gone")
+    parser.add_argument(
+        "--orphans",
+        action="store_true",
+        help="end every engine and worker whose server is gone, and unlink the shared memory of dead servers",
+    )
     parser.add_argument(
         "--foreign",
         type=int,
@@ -30,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Stop; exit 0 when nothing is left, 1 when something withstood."""
     from cockpit.session import Session
     from cockpit.supervisor.process import members_of
+    from cockpit.supervisor.shared_memory import leftovers
 
     session = Session()
     if (arguments.name is None) != arguments.orphans:
@@ -41,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _report(result, arguments.json)
     names = [one.name for one in session.others()[0] if one.kind == "orphans"]
     dead = [view.record for view in session.instances()[0] if view.state == "dead"]
-    names += [record.name for record in dead if members_of(record)]
+    names += [record.name for record in dead if members_of(record) or leftovers(record.segments)]
     results = [session.stop(name, tell) for name in names]
     if arguments.json:
         emit([_json(result) for result in results])
@@ -80,5 +85,6 @@ def _json(result: StopResult) -> dict[str, Any]:
         "was_dead": result.was_dead,
         "seconds": round(result.seconds, 3),
         "orphans": result.orphans,
+        "segments_removed": result.segments_removed,
         "gpu_bytes_freed": result.gpu_bytes_freed,
     }

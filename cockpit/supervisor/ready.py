@@ -10,7 +10,7 @@ from cockpit.errors import CockpitError
 from cockpit.supervisor import memory_history, process
 from cockpit.supervisor.endpoint import answers_health, served_models
 from cockpit.supervisor.record import InstanceRecord
-from cockpit.supervisor.shared_memory import segments_of
+from cockpit.supervisor.shared_memory import existing, segments_of
 from cockpit.supervisor.spawn import Running, attach
 
 Life = Literal["starting", "ready", "dead"]
@@ -67,11 +67,15 @@ def note_descendants(running: Running) -> None:
 
 
 def _belongings(record: InstanceRecord) -> dict[str, Any]:
-    """The fields of a record that say what belongs to its server: processes and shared memory."""
+    """The fields of a record that say what belongs to its server: processes and shared memory.
+
+    A segment on record whose process is gone stays on it until its file is: nothing else tells whose it is.
+    """
     members = process.members_of(record)
+    segments = segments_of(members).union(existing(record.segments))
     return {
         "descendants": tuple(who for who in members if who != record.process),
-        "segments": tuple(sorted(segments_of(members), key=lambda one: one.path)),
+        "segments": tuple(sorted(segments, key=lambda one: (one.path, one.inode))),
     }
 
 

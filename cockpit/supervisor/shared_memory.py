@@ -30,11 +30,20 @@ def segments_of(members: Iterable[ProcessIdentity]) -> frozenset[Segment]:
     return frozenset(found)
 
 
+def leftovers(segments: Iterable[Segment]) -> frozenset[Segment]:
+    """Those that are still there and that no process of this host has mapped: they cost memory until a reboot."""
+    left = frozenset(existing(segments))
+    return left - segments_of(ProcessIdentity(pid=int(n), start_time=0.0) for n in _pids()) if left else left
+
+
+def existing(segments: Iterable[Segment]) -> tuple[Segment, ...]:
+    """Those whose file is still there, and is this very one of this user."""
+    return tuple(segment for segment in segments if _is_there(segment))
+
+
 def remove_leftovers(segments: Iterable[Segment]) -> int:
     """Unlink those that are still there and that no process has mapped; how many were unlinked."""
-    left = {segment for segment in segments if _is_there(segment)}
-    if left:
-        left -= segments_of(ProcessIdentity(pid=int(n), start_time=0.0) for n in _pids())
+    left = leftovers(segments)
     for segment in left:
         with contextlib.suppress(OSError):
             Path(segment.path).unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -27,8 +28,9 @@ from cockpit.supervisor import boot_watch, process, ready, store
 from cockpit.supervisor.boot_watch import BootWatch
 from cockpit.supervisor.ending import ending
 from cockpit.supervisor.log_bounds import bound
-from cockpit.supervisor.ready import probe, state_of
+from cockpit.supervisor.ready import note_descendants, probe, state_of
 from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
+from cockpit.supervisor.shared_memory import segments_of
 from cockpit.supervisor.spawn import Running, attach, start
 from cockpit.supervisor.stop import stop
 
@@ -105,15 +107,46 @@ def test_the_server_is_killed(make_plan: Plans, stage: str) -> None:
 
 
 @pytest.mark.fault("SIGKILL of the server and all of its group", "dead; the shared memory on record is unlinked")
-def test_the_whole_group_is_killed(make_plan: Plans) -> None:
+def test_the_whole_group_is_killed(make_plan: Plans, capsys: pytest.CaptureFixture[str]) -> None:
     running = start(make_plan(*FAMILY))
     at_stage(running, "ready")
     assert {Path(one.path) for one in store.load(NAME).segments} == set(segments(running.record))
     with nothing_left(running):
         os.killpg(member(running, "server").pid, signal.SIGKILL)
         assert wait_for(lambda: probe(running) == "dead" and not process.members_of(running.record), PATIENCE)
-        assert all(path.exists() for path in segments(running.record))
-        assert stop(store.load(NAME)).stopped
+        left = segments(running.record)
+        assert all(path.exists() for path in left)
+        capsys.readouterr()
+        assert cli.main(("ps", "--json")) == 0
+        (row,) = (one for one in json.loads(capsys.readouterr().out) if one["kind"] == "own")
+        assert row["segments"] == sorted(map(str, left)) and row["orphans"] == []
+        assert cli.main(("ps",)) == 0
+        assert f"{NAME} left shared memory that nobody uses" in capsys.readouterr().err
+        assert cli.main(("stop", "--orphans", "--json")) == 0
+        assert [one["segments_removed"] for one in json.loads(capsys.readouterr().out)] == [2]
+
+
+@pytest.mark.fault(
+    "SIGKILL of an engine whose shared memory nobody else maps", "it stays on record, and goes with it"
+)
+def test_a_segment_whose_process_is_gone_stays_on_record_until_it_is_gone(make_plan: Plans) -> None:
+    running = start(make_plan(*FAMILY[:3]))
+    at_stage(running, "loading")
+    recorded = store.load(NAME).segments
+    assert len(recorded) == 2
+    (lost,) = segments_of([member(running, "engine")])
+    os.kill(member(running, "engine").pid, signal.SIGKILL)
+    assert wait_for(lambda: len(process.members_of(running.record)) == 2)
+    note_descendants(running)
+    assert store.load(NAME).segments == recorded
+    path = Path(lost.path)
+    path.unlink()
+    path.write_text("of another, who got the name")
+    note_descendants(running)
+    assert store.load(NAME).segments == tuple(one for one in recorded if one != lost)
+    assert stop(store.load(NAME)).segments_removed == 1
+    assert path.read_text() == "of another, who got the name"
+    path.unlink()
 
 
 @pytest.mark.fault("SIGKILL of EngineCore", "dead with vLLM's own exit code, the log names the engine")
