@@ -424,12 +424,3 @@ def test_who_answers(make_plan: Plans, monkeypatch: pytest.MonkeyPatch, owned: b
     assert ready.serves(other) is (owned is True)
     monkeypatch.undo()
     assert stop(running).stopped
-
-
-def test_a_port_that_an_instance_was_promised_is_taken(make_plan: Plans, free_port: int) -> None:
-    from cockpit.session import Session
-
-    running = start(make_plan("--no-listen"))
-    plan = Session().plan("cpu/tiny-qwen3", {"port": free_port})
-    assert any(f"taken by {NAME}, which is starting" in finding.message for finding in plan.findings)
-    assert stop(running, grace_seconds=4).stopped

@@ -15,6 +15,7 @@ import pytest
 
 from cockpit.cli.serve import death, follow, served_json
 from cockpit.launch.types import LaunchPlan
+from cockpit.session import Session
 from cockpit.supervisor import boot_watch, port_watch
 from cockpit.supervisor.boot_watch import BootWatch, wait_ready
 from cockpit.supervisor.listeners import anybody_listens, meets, others_at
@@ -210,3 +211,10 @@ def test_a_bound_socket_does_not_listen_and_a_listening_one_does(free_port: int)
         one.listen()
         assert anybody_listens(free_port)
     assert not anybody_listens(free_port)
+
+
+def test_a_port_that_an_instance_was_promised_is_taken(make_plan: Plans, free_port: int) -> None:
+    running = start(make_plan("--no-listen"))
+    plan = Session().plan("cpu/tiny-qwen3", {"port": free_port})
+    assert any("taken by cpu-fake, which is starting" in finding.message for finding in plan.findings)
+    assert stop(running, grace_seconds=4).stopped
