@@ -52,7 +52,8 @@ _PYTHON = re.compile(r"/lib(?:64)?/python3\.\d+/")
 _KERNEL = re.compile(r"NVRM: |AMD-Vi: |Out of memory: Killed process|oom-kill:")
 """The kernel's own word: it comes before what processes make of it."""
 _NO_TROUBLE = re.compile(
-    r", retrying \d+ of \d+$|Cannot use FA version|Unable to register cu\w+ factory|Error in cpuinfo"
+    r", retrying \d+ of \d+$|thrown while requesting|Retrying in \d"
+    r"|Cannot use FA version|Unable to register cu\w+ factory|Error in cpuinfo"
 )
 """Errors by their level that healthy boots have too."""
 _ASIDE = re.compile(r"\s*Exception (?P<where>ignored in|in thread)\b")

@@ -90,6 +90,11 @@ ASIDE: dict[str, list[str]] = {
         "Exception ignored in: <function Foo.__del__ at 0x7f>",
         *traceback("/v/vllm/x/y.py", "__del__", "AttributeError: 'NoneType' object has no attribute 'x'"),
     ],
+    "a hub that is asked again": [
+        "HTTP Error 504 thrown while requesting HEAD https://huggingface.co/a/b/resolve/main/config.json",
+        "'504 Server Error: Gateway Time-out for url: https://huggingface.co/a/b' thrown while requesting GET",
+        "Retrying in 1s [Retry 1/5].",
+    ],
     "a warning with an out of memory": [
         f"(EngineCore pid=2) WARNING 10-03 10:00:00 [tuner.py:1] {line}"
         for line in traceback("/v/flashinfer/tuner.py", "tune", "torch.OutOfMemoryError: CUDA out of memory.")
