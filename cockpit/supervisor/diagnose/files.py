@@ -12,6 +12,7 @@ from cockpit.errors import CockpitError
 from cockpit.supervisor.boot import BootLog
 from cockpit.supervisor.boot_history import earlier_version
 from cockpit.supervisor.diagnose.types import Diagnosis, End
+from cockpit.supervisor.diagnose.unwrap import unwrapped
 from cockpit.supervisor.logfile import NO_LOG_FIX, NoLogError, open_log, read_lines
 from cockpit.supervisor.record import InstanceRecord
 
@@ -79,7 +80,7 @@ def _diagnose(stream: BinaryIO, name: str) -> Diagnosis:
     head = stream.peek(_PROBE_BYTES)[:_PROBE_BYTES] if hasattr(stream, "peek") else b""
     if _is_binary(head):
         raise CockpitError(f"{name} is no text", fix="Give the log of a vLLM server; unpack a compressed one first.")
-    return diagnose_lines(read_lines(stream, _MAX_CHARACTERS))
+    return diagnose_lines(unwrapped(iter(read_lines(stream, _MAX_CHARACTERS))))
 
 
 def _is_binary(head: bytes) -> bool:

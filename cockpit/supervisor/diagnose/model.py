@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cockpit.supervisor.diagnose.settings import in_use
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import added, count, do, nearest, no_vision, reason, say, without
 
@@ -279,6 +280,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="0.2 to 0.33",
         explain=say("{path} is no valid JSON.", "The model's config.json is no valid JSON."),
         fixes=do("Correct the file, or download it again; `cockpit inspect FOLDER` names the place."),
+    ),
+    Symptom(
+        id="config-broken",
+        patterns=(r"num_heads \((?P<heads>\d+)\) is not divisible by num_kv_heads \((?P<kv>\d+)\)",),
+        when=lambda seen: in_use("tensor_parallel", seen) == 1,
+        versions="0.6 to 0.33",
+        explain=say(
+            "config.json gives {heads} attention heads and {kv} KV heads, which do not divide: it is another's.",
+            "config.json gives attention and KV heads that do not divide: it is another's.",
+        ),
+        fixes=do("Take the original model's config.json."),
     ),
     Symptom(
         id="tokenizer-broken",
