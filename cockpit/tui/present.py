@@ -10,6 +10,7 @@ from cockpit.telemetry.history import History, sparkline
 from cockpit.tui.content import Row
 from cockpit.tui.gauges import LABEL_WIDTH, bar, label
 from cockpit.tui.present_gpu import memory_rows
+from cockpit.tui.wrap import wrap
 
 
 def _spark(history: History, series: str, width: int) -> str:
@@ -121,8 +122,13 @@ def note_rows(frame: Frame) -> list[Row]:
     rows: list[Row] = []
     if frame.age_seconds is not None and frame.age_seconds > FRESH_SECONDS:
         rows.append([(f" ⚠ these figures are {frame.age_seconds:.0f} s old", "warn")])
-    rows.extend([(f" · {note}", "dim")] for note in frame.notes)
+    rows.extend([(" · ", "dim"), (note, "dim")] for note in frame.notes)
     return rows
+
+
+def wrapped_notes(frame: Frame, width: int) -> list[Row]:
+    """The same in lines of ``width`` cells: a note that is cut says nothing."""
+    return [line for row in note_rows(frame) for line in wrap(row, max(10, width))]
 
 
 def live_rows(frame: Frame, history: History, width: int) -> list[Row]:
@@ -134,7 +140,7 @@ def live_rows(frame: Frame, history: History, width: int) -> list[Row]:
         *memory_rows(frame, width),
         *total_rows(frame),
         *int8_row(frame),
-        *note_rows(frame),
+        *wrapped_notes(frame, width),
     ]
 
 

@@ -37,13 +37,16 @@ _CHARTS: tuple[tuple[str, str, int, float | None, Callable[[float | None], str],
 def chart_rows(timeline: Timeline, span: float, width: int) -> list[Row]:
     """Each chart with its newest value at the left and the top of its scale at the right, and the axis below.
 
-    Power of the GPUs, or the processor where none says its power.
+    Power of the GPUs, or the processor where none says its power; neither of a server elsewhere.
     """
     cells = max(10, width - LABEL_WIDTH - _NOW_WIDTH - _TOP_WIDTH - 3)
-    has_power = any(value is not None for value in timeline.columns("power", span, cells))
+    has_power, has_cpu = (
+        any(value is not None for value in timeline.columns(name, span, cells)) for name in ("power", "cpu")
+    )
+    unknown = {"cpu"} if has_power else {"power"} if has_cpu else {"power", "cpu"}
     rows: list[Row] = []
     for name, series, height, ceiling, text, style in _CHARTS:
-        if series == ("cpu" if has_power else "power"):
+        if series in unknown:
             continue
         columns = timeline.columns(series, span, cells * 2)
         known = [value for value in columns if value is not None]

@@ -70,3 +70,10 @@ def test_without_a_gpu_the_processor_stands_for_power() -> None:
     timeline.push(msgspec.structs.replace(cpu_frame(), at=1_000.0))
     text = "\n".join(row_text(row) for row in chart_rows(timeline, TWO_MINUTES, 80))
     assert "CPU" in text and "power" not in text and "12.0 %" in text
+
+
+def test_a_server_elsewhere_has_no_chart_of_a_machine() -> None:
+    timeline = Timeline()
+    timeline.push(msgspec.structs.replace(cpu_frame(), host=None))
+    names = [row_text(row)[:9].strip() for row in chart_rows(timeline, TWO_MINUTES, 120)]
+    assert "waiting" in names and not {"CPU", "power"} & set(names)

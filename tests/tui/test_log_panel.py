@@ -109,3 +109,10 @@ async def test_a_long_line_is_reached_sideways_and_what_is_marked_is_copied():
         log.scroll_to(x=40, animate=False)
         await until(pilot, lambda: "end of it" in shown(pilot))
         assert log.get_selection(Selection(Offset(30, 0), Offset(3, 1))) == ("end of it\nsec", "\n")
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_a_server_that_no_cockpit_started_has_no_log_and_that_is_said(width: int) -> None:
+    title = row_text(LogLines(9).title("a", width, has_log=False))
+    assert title.startswith("── no log")
+    assert len(title) == width

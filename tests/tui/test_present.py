@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from cockpit.telemetry.frame import Frame, GpuHolder, GpuReading, Kv, Latencies, Latency, Source, Throughput
 from cockpit.telemetry.history import History
 from cockpit.tui.content import row_text
-from cockpit.tui.present import kv_rows, latency_rows, source_rows, throughput_rows
+from cockpit.tui.present import kv_rows, latency_rows, source_rows, throughput_rows, wrapped_notes
 from cockpit.tui.present_gpu import memory_rows
 from cockpit.tui.widgets.status_bar import servers_row
 from cockpit.units import GIB
@@ -116,3 +116,20 @@ def test_nothing_known_is_dashes_and_never_zero() -> None:
 )
 def test_what_is_starting_is_not_said_to_serve(serving: int, starting: int, text: str) -> None:
     assert row_text(servers_row(serving, starting)).strip() == text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_note_is_wrapped_and_never_cut(width: int) -> None:
+    note = (
+        "Not all layers keep every token (sliding windows, cross-attention): use is a share of the pool, not tokens."
+    )
+    lines = [row_text(row) for row in wrapped_notes(Frame(at=0, state="ready", notes=(note, "Short.")), width)]
+    assert all(len(line) <= width for line in lines)
+    assert " ".join(line.strip(" ·") for line in lines) == f"{note} Short."
+    assert lines[-1] == " · Short."
+
+
+def test_a_pool_that_does_not_count_in_tokens_is_a_share() -> None:
+    pool = Kv(capacity_tokens=73_472, used_fraction=0.07, holds_state_blocks=False, counts_tokens=False)
+    line = row_text(kv_rows(Frame(at=0, state="ready", kv=pool), History(), 120)[0])
+    assert "7.0 %  of the pool, 73,472 tokens" in line

@@ -24,7 +24,7 @@ from cockpit.tui.commands import bindings
 from cockpit.tui.content import Row, fit, row_text
 from cockpit.tui.keymap import shown_key
 from cockpit.tui.log_lines import LogLines
-from cockpit.tui.present import is_stale, live_rows, note_rows, source_rows
+from cockpit.tui.present import is_stale, live_rows, source_rows, wrapped_notes
 from cockpit.tui.present_boot import Death, boot_rows, death_rows, pace_row, silence_rows
 from cockpit.tui.present_charts import SPANS, chart_rows
 from cockpit.tui.present_forecast import against_rows
@@ -135,6 +135,7 @@ class InstanceScreen(CockpitScreen):
         self.query_one(StatusBar).tell_time()
         if changed:
             self.refresh_bindings()
+            self._draw_log_title()
         if seen.state in _SERVING:
             self._history.push(seen.frame)
             self._timeline.push(seen.frame)
@@ -270,8 +271,9 @@ class InstanceScreen(CockpitScreen):
             self.query_one(f"#{name}").display = shown
 
     def _draw_log_title(self) -> None:
+        has_log = self._last is None or bool(self._last.record.log)
         key = shown_key("instance.access", "a", self.cockpit.shelf.config.keys)
-        self.query_one("#log-title", Panel).show([self._log.title(key, max(10, self.size.width))])
+        self.query_one("#log-title", Panel).show([self._log.title(key, max(10, self.size.width), has_log)])
 
     def _chart_rows(self) -> list[Row]:
         """The charts, or nothing."""
@@ -280,7 +282,7 @@ class InstanceScreen(CockpitScreen):
         width = max(10, self.size.width)
         name = f"── {SPANS[self._span]} "
         title: Row = [(name, "title"), ("─" * (width - len(name)), "dim")]
-        notes = note_rows(self._last.frame) if self._charts_alone else []
+        notes = wrapped_notes(self._last.frame, width) if self._charts_alone else []
         return [fit(row, width) for row in (title, *chart_rows(self._timeline, self._span, width), *notes)]
 
     def action_charts(self) -> None:
