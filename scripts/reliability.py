@@ -42,6 +42,9 @@ Run on {date}, {cores} cores, Python {python}: {tried} tries of {faults} faults,
   none is told.
 - A process stuck in the kernel, as by a GPU that fell off the bus, withstands SIGKILL: the stop says so and keeps
   the record.
+- Two servers that bind one port before either listens are not kept from it by Linux, and the second never listens:
+  `serve --wait` and the screen say so once it claims to be ready. A port is not given away while a vLLM that names it
+  on its command line runs; one that only a `--config` file names is seen once it is bound.
 - Ports and processes of other users are seen by root only; a server in a container shows without its address.
 """
 

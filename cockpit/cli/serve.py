@@ -138,7 +138,8 @@ def follow(running: Running, timeout: float | None = None) -> Progress:
                 told.add(stage.id)
                 took = f"{STAGE_NAMES[stage.id]:<12} {stage.seconds or 0:6.1f} s"
                 tell(f"  {took}  {stage.progress}{_left_text(progress)}".rstrip())
-        silence.tell(progress)
+        if not progress.hopeless:  # else it is the last word
+            silence.tell(progress)
     if last is None:
         raise FailedError("the boot could not be followed", fix=f"See {running.record.log}.")
     return last

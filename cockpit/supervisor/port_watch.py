@@ -53,7 +53,8 @@ class PortWatch:
             seconds=waited,
             alarm=True,
             sentence=f"its log says that it is ready, but {_names(self._others)} has port {record.port}",
-            fix=f"It will never answer there: {_way_out(record)}.",
+            fix="It will never answer there, not even once that one has ended: "
+            f"`cockpit stop {record.name}`, then serve it on another port (--set port=N).",
             final=True,
         )
 

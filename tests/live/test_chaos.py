@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,47 @@ def test_a_killed_engine_is_a_death_with_its_cause(home: Path) -> None:
     assert until(lambda: own_rows()[0]["state"] == "dead")
     log = cockpit("logs", NAME, "-n", "300").out
     assert "EngineDeadError" in log, log[-3000:]
+    stopped = cockpit("stop", NAME)
+    assert stopped.code == 0, stopped.err
+    nothing_left(family, home)
+
+
+def thief_of(port: int, host: str) -> socket.socket:
+    """Listens on a port that a vLLM has bound already and does not listen on yet."""
+
+    def is_bound() -> bool:
+        with socket.socket() as probe:
+            try:
+                probe.bind((host, port))
+            except OSError:
+                return True
+            return False
+
+    assert until(is_bound)
+    thief = socket.socket()
+    thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    thief.bind((host, port))
+    thief.listen()
+    return thief
+
+
+@pytest.mark.fault("a port taken after a real vLLM has bound it", "told with its owner, and not waited for")
+def test_a_port_that_is_taken_before_a_vllm_listens(home: Path, host: str) -> None:
+    if cycles(0, 1) == 0:
+        pytest.skip(
+            "servers that do the same try it in tests/process; a real boot takes a minute: `make soak` does it"
+        )
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port = probe.getsockname()[1]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(cockpit, "serve", SLUG, "--wait", "--json", "--set", f"port={port}")
+        with thief_of(port, host):
+            answer = waiting.result()
+    assert answer.code == 1, answer.err
+    assert answer.json["state"] == "starting" and answer.json["not_awaited"]["id"] == "port-taken", answer.err
+    assert f"(pid {os.getpid()})" in answer.json["not_awaited"]["sentence"]
+    family = Family(answer.json["pid"])
     stopped = cockpit("stop", NAME)
     assert stopped.code == 0, stopped.err
     nothing_left(family, home)
