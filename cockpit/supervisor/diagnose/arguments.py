@@ -25,6 +25,7 @@ _CONFIG_NAMES = {
     "max_model_len": "max_model_len",
     "max_num_seqs": "max_num_seqs",
     "kv_cache_memory_bytes": "kv_cache_memory_bytes",
+    "device_config": "platform",
 }
 """Words of the engine's config line, and of older servers' list of all arguments, by flag."""
 _SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "q": "quantization"}

@@ -25,6 +25,9 @@ from cockpit.supervisor.diagnose.words import (
 
 def _no_memory(seen: Evidence) -> str:
     share = utilization(seen)
+    pinned = seen.arguments.number("kv_cache_memory_bytes")
+    if pinned is not None:
+        return f"--kv-cache-memory-bytes gives the KV pool {pinned:,.0f} bytes, which is less than one block takes."
     exhausted = share is not None and share >= HIGHEST_UTILIZATION
     left = "Nothing is left for the KV cache once the weights are loaded and the activations are measured."
     advice = f" The utilization is {share:g} already: the model is too large for this card." if exhausted else ""
@@ -32,6 +35,8 @@ def _no_memory(seen: Evidence) -> str:
 
 
 def _no_memory_fixes(seen: Evidence) -> list[Fix]:
+    if seen.arguments.number("kv_cache_memory_bytes") is not None:
+        return [without("kv_cache_memory_bytes", ", or give it more")]
     first = [*more_utilization(seen), *no_vision(seen), *no_draft(seen)]
     return [*first, *smaller_model(seen), *shorter_context(seen), *smaller_kv(seen)]
 

@@ -199,7 +199,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=lambda seen: [
             *nearest(seen, "method"),
             without("quantization", ": what config.json names counts"),
-            Fix(text="Use a vLLM that has the method."),
+            Fix(
+                text="Use a vLLM that has the method, or a checkpoint in another format (AutoRound, AWQ, GPTQ, FP8)."
+            ),
         ],
     ),
     Symptom(

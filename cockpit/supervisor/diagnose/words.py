@@ -160,7 +160,8 @@ def no_graphs(seen: Evidence) -> list[Fix]:
     """Eager mode, unless it is on: graphs cost memory and boot time, and make decoding fast."""
     if seen.arguments.get("enforce_eager") is True:
         return []
-    return [Fix(text="As a last resort do without CUDA graphs; decoding gets slower.", set={"enforce_eager": "on"})]
+    what = "torch.compile" if seen.arguments.get("platform") == "cpu" else "CUDA graphs"
+    return [Fix(text=f"As a last resort do without {what}; decoding gets slower.", set={"enforce_eager": "on"})]
 
 
 def no_draft(seen: Evidence) -> list[Fix]:
@@ -213,6 +214,8 @@ def shorter_context(seen: Evidence) -> list[Fix]:
 
 def smaller_model(seen: Evidence) -> list[Fix]:
     """A smaller checkpoint or more GPUs; whether there are more the log does not know."""
+    if seen.arguments.get("platform") == "cpu":
+        return [Fix(text="Use a smaller model, or a checkpoint with fewer bits.")]
     ranks = int(seen.arguments.number("tensor_parallel_size") or 1)
     quantized = seen.arguments.get("quantization") not in (None, "None")
     model = (
