@@ -141,7 +141,10 @@ class Connection:
 
     def _expect(self, head: Head) -> None:
         """How the end of the body will be known."""
-        self._is_chunked = head.headers.get("transfer-encoding", "").lower() == "chunked"
+        transfer = head.headers.get("transfer-encoding", "identity").lower()
+        if transfer not in ("chunked", "identity"):
+            raise BrokenAnswerError("the body is transferred in a way that was not asked for")
+        self._is_chunked = transfer == "chunked"
         length = head.headers.get("content-length")
         if self._is_chunked or head.status in (204, 304):
             self._left = 0

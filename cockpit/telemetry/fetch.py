@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+import zlib
 from base64 import b64encode
 from collections.abc import Callable
 from typing import Self
@@ -31,6 +32,10 @@ STEP_TIMEOUT_SECONDS = 1.0
 """Longest wait for a connection and for each piece of the answer."""
 WHOLE_TIMEOUT_SECONDS = 2.0
 """Longest wait for the whole head and for the whole body, so that one that drips cannot hold a tick."""
+_ZLIB_CODINGS = ("gzip", "x-gzip", "deflate")
+"""What some proxies send although plain text was asked for."""
+_ANY_ZLIB = 47
+"""wbits of zlib: the header says which of the formats it is."""
 _CHECK_SCHEME = "Check the port, and whether it wants https://."
 _TRUST = "Name its authority's file in SSL_CERT_FILE, or give the host name that the certificate is for."
 _FAILURES = (OSError, ValueError, BrokenAnswerError, NoConnectionError, NoTlsError, SlowAnswerError)
@@ -184,13 +189,24 @@ def _why_not_connected(error: NoTlsError | NoConnectionError) -> tuple[str, str]
 
 def _body(connection: Connection, head: Head) -> bytes:
     """The whole body, bounded in bytes and in time; raises UnusableAnswerError."""
-    if head.headers.get("content-encoding", "identity") != "identity":
-        # Plain text was asked for; unpacking what comes instead could pass any bound.
-        raise UnusableAnswerError("the answer is compressed, which was not asked for")
+    coding = head.headers.get("content-encoding", "identity").lower()
+    if coding not in _ZLIB_CODINGS and coding != "identity":
+        raise UnusableAnswerError("the answer is compressed in a way that was not asked for")
+    unpack = zlib.decompressobj(_ANY_ZLIB) if coding in _ZLIB_CODINGS else None
     deadline = time.monotonic() + WHOLE_TIMEOUT_SECONDS
     body = bytearray()
     while piece := connection.piece(deadline):
-        body += piece
+        body += piece if unpack is None else _unpacked(unpack, piece, MAX_BODY_BYTES + 1 - len(body))
         if len(body) > MAX_BODY_BYTES:
             raise UnusableAnswerError(f"the answer passed {MAX_BODY_BYTES // 1024**2} MiB")
+    if unpack is not None and not unpack.eof:
+        raise UnusableAnswerError("the answer was cut short")
     return bytes(body)
+
+
+def _unpacked(unpack: zlib._Decompress, piece: bytes, most: int) -> bytes:
+    """A piece of a compressed body, no more than so many bytes of it."""
+    try:
+        return unpack.decompress(piece, most)
+    except zlib.error as error:
+        raise UnusableAnswerError("the answer is compressed, and damaged") from error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Sequence
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -13,7 +15,9 @@ from cockpit.telemetry.frame import GpuReading
 from cockpit.telemetry.gpu_shares import Share, name_of, shares
 from cockpit.telemetry.nvml import LOST, NOT_SUPPORTED, Device, Memory, merged, start_problem
 
-_TRAFFIC_TICKS = 5
+_TRAFFIC_TICKS, _TRAFFIC_TICKS_AT_MOST = 5, 20
+_TRAFFIC_CPU_A_TICK = 0.002
+"""Seconds of processor time that the question for PCIe traffic may cost, on average."""
 
 
 class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +40,8 @@ class GpuReader:
     """Reads GPUs once a tick; NVML is loaded and initialised at the first reading.
 
     ``indices`` limits the reading to some GPUs, the instance's own (all by default); ``nvml`` replaces the pynvml
-    module in tests, and ``name_of`` says what process a pid is. Not safe for use by two threads at once.
+    module in tests, ``name_of`` says what process a pid is, ``cpu_clock`` gives the
+    processor seconds of the thread that reads. Not safe for use by two threads at once.
     """
 
     def __init__(
@@ -44,6 +49,7 @@ class GpuReader:
         indices: Sequence[int] | None = None,
         nvml: Any = None,
         name_of: Callable[[int], str | None] = name_of,
+        cpu_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self._name_of = name_of
         self._indices = None if indices is None else tuple(indices)
@@ -52,7 +58,10 @@ class GpuReader:
         self._fixed: dict[int, _Fixed] = {}
         self._traffic: dict[int, tuple[float | None, float | None]] = {}
         self._problem: str | None = None
+        self._cpu_clock = cpu_clock
         self._turn = 0
+        self._traffic_due = 0
+        self._traffic_asked = 0
 
     def read(self, pids: Collection[int] | None = None) -> GpuSample:
         """Every GPU now; ``pids`` are the instance's processes, None when they cannot be known."""
@@ -103,16 +112,19 @@ class GpuReader:
     def _read_traffic(self, devices: dict[int, Device]) -> None:
         """PCIe traffic of one GPU: NVML measures it for 20 ms in each direction while it is asked.
 
-        The first ticks ask one GPU each, and then every fifth one does.
+        The first ticks ask one GPU each, later ones take turns: every fifth tick, or every
+        twentieth at most where the driver spends that time computing.
         """
         turn, self._turn = self._turn, self._turn + 1
-        if turn < len(devices):
-            index = list(devices)[turn]
-        elif turn % _TRAFFIC_TICKS == 0:
-            index = list(devices)[turn // _TRAFFIC_TICKS % len(devices)]
-        else:
+        if turn >= len(devices) and turn < self._traffic_due:
             return
+        index = list(devices)[self._traffic_asked % len(devices)]
+        self._traffic_asked += 1
+        began = self._cpu_clock()
         kilobytes = [devices[index].ask("nvmlDeviceGetPcieThroughput", way) for way in (0, 1)]
+        spent = self._cpu_clock() - began
+        pause = min(_TRAFFIC_TICKS_AT_MOST, max(_TRAFFIC_TICKS, ceil(spent / _TRAFFIC_CPU_A_TICK)))
+        self._traffic_due = turn + pause
         sent, received = (None if value is None else value * 1000.0 for value in kilobytes)
         self._traffic[index] = (sent, received)
 

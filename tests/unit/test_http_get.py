@@ -111,6 +111,7 @@ def test_no_bytes_raise_anything_but_a_broken_answer(noise, before):
         b"HTTP/1.1 200\r\nContent-Length: -1\r\n\r\n",
         b"HTTP/1.1 200\r\nContent-Length: 1e9\r\n\r\n",
         b"HTTP/1.1 200\r\nContent-Length: 9\r\n\r\nshort",
+        b"HTTP/1.1 200\r\nTransfer-Encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
         b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n",
         b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello, world\r\n",
         b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import socket
 import ssl
 import subprocess
 import threading
 import time
+import zlib
 from base64 import b64encode
 from contextlib import contextmanager, suppress
 
 import pytest
 
 from cockpit.errors import CockpitError
-from cockpit.telemetry.fetch import FetchProblem, fetch, metrics_url, open_client
+from cockpit.telemetry.fetch import MAX_BODY_BYTES, FetchProblem, fetch, metrics_url, open_client
 from cockpit.telemetry.identify import identify
 from cockpit.telemetry.scrape import Scrape
 
@@ -109,6 +111,13 @@ def test_a_server_that_is_gone_is_a_refused_connection(truth):
     assert "refused" in answer.reason
 
 
+def packed(body, coding="gzip"):
+    """An answer whose body is compressed."""
+    packed = zlib.compress(body) if coding == "deflate" else gzip.compress(body)
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: {len(packed)}\r\n\r\n"
+    return head.encode() + packed
+
+
 @contextmanager
 def raw_server(*answers: bytes):
     """One answer a connection, then it is closed; gives the URL's port and what was asked."""
@@ -155,7 +164,11 @@ def test_the_user_and_password_of_a_url_are_sent_and_its_path_is_quoted():
         (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nvllm:a 1\n", "broke off"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nvllm:a 1\n\r\n", "broke off"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nno number\r\n", "was not HTTP"),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", "compressed"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", "cut short"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\nvllm:a 1\n", "and damaged"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\nvllm:a 1\n", "compressed in a way"),
+        (packed(b"vllm:a 1\n")[:-4], "broke off"),
+        (packed(b"\n" * (MAX_BODY_BYTES + 1)), "passed 4 MiB"),
         (
             b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere/\r\nContent-Length: 0\r\n\r\n",
             "another host, as for a login",
@@ -178,6 +191,13 @@ def test_what_is_no_good_answer_is_a_problem(answer, words):
         got = fetch(client, now=1.0)
     assert isinstance(got, FetchProblem)
     assert words in got.reason
+
+
+@pytest.mark.parametrize("coding", ["gzip", "x-GZIP", "deflate"])
+def test_a_proxy_that_compresses_unasked_is_understood(coding):
+    body = b'vllm:generation_tokens_total{engine="0"} 7\n' * 3000
+    with raw_server(packed(body, coding)) as (port, _), open_client(f"http://127.0.0.1:{port}/metrics") as client:
+        assert fetch(client, 1.0).counter("generation") == 7
 
 
 def test_chunks_are_put_together():

@@ -117,6 +117,24 @@ def test_links_bandwidth_and_traffic_are_read_where_nvml_gives_them():
     assert nvml.calls.count("pcie") == 2 * 2
 
 
+@pytest.mark.parametrize(("cost", "asked"), [(0.0, 8), (0.004, 8), (0.010, 4), (0.020, 2), (9.0, 2)])
+def test_a_driver_that_computes_while_it_measures_traffic_is_asked_less_often(cost, asked):
+    nvml, spent = Nvml([(0, 10, GIB)]), [0.0]
+    answer = nvml.nvmlDeviceGetPcieThroughput
+
+    def busy(handle, way):
+        spent[0] += cost
+        return answer(handle, way)
+
+    nvml.nvmlDeviceGetPcieThroughput = busy
+    reader = GpuReader(nvml=nvml, cpu_clock=lambda: spent[0])
+    reader.read()
+    nvml.calls.clear()
+    for _ in range(40):
+        assert reader.read().gpus[0].pcie_receive_bytes_per_second == 5e6
+    assert nvml.calls.count("pcie") == 2 * asked
+
+
 @pytest.mark.parametrize(
     ("bits", "words"),
     [(0, ()), (1, ()), (4, ("power cap",)), (0x20 | 0x4, ("power cap", "heat")), (0x40, ("heat (hardware)",))],
