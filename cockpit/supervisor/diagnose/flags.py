@@ -198,6 +198,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=_expert_fixes,
     ),
     Symptom(
+        id="config-file",
+        patterns=(r"yaml\.(?:scanner|parser|constructor)\.\w+Error: (?P<what>[^\n]{1,120})",),
+        versions="0.6 to 0.33",
+        explain=say("The file of --config is no valid YAML: {what}.", "The file of --config is no valid YAML."),
+        fixes=do("Correct the line that the message names; flags stand there without dashes, one a line."),
+    ),
+    Symptom(
         id="load-format",
         patterns=(
             r"Load format `(?P<value>[^`\n]{1,60})` is not supported",

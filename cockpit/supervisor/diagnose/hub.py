@@ -135,6 +135,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="lock-held",
+        patterns=(r"[Ff]ile lock '(?P<file>[^'\n]+)' could not be acquired",),
+        versions="any",
+        explain=say(
+            "Another process holds {file}: it downloads or compiles the same, or it died and the disk kept the lock.",
+            "Another process holds a lock of the cache: it downloads or compiles the same.",
+        ),
+        fixes=do(
+            "Wait until the other one is done, or end it; on a network disk delete the lock file when nobody has it."
+        ),
+    ),
+    Symptom(
         id="hub-limited",
         patterns=(r"429 (?:Client Error|Too Many Requests)", r"Too Many Requests for url", r"HTTP Error 429"),
         versions="any",

@@ -148,6 +148,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"A module that was compiled using NumPy 1\.x cannot be run in NumPy 2",
             r"_ARRAY_API not found",
             r"needs NumPy [\d.]+ or less",
+            r"Numpy is not available",
             r"numpy\.core\.multiarray failed to import",
             r"(?P<name>[\w-]+)\s?[<>=!~][\w.,<>=!~ ]{1,60} is required for a normal functioning of this module, "
             r"but found (?P<has>\S+?)\.?(?:\s|$)",
