@@ -21,6 +21,7 @@ from cockpit.supervisor.diagnose import (
     quantization,
     speculative,
     tensors,
+    tokenizer,
     toolkit,
 )
 from cockpit.supervisor.diagnose.types import Symptom
@@ -39,6 +40,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     *cpu.SYMPTOMS,
     *attention.SYMPTOMS,
     *quantization.SYMPTOMS,
+    *tokenizer.SYMPTOMS,
     *model.SYMPTOMS,
     *flags.SYMPTOMS,
     *toolkit.SYMPTOMS,

@@ -1,0 +1,181 @@
+"""What stands between a model and its text: tokenizers, templates, processors of images and sound, parsers."""
+
+from __future__ import annotations
+
+from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
+from cockpit.supervisor.diagnose.words import added, count, do, nearest, no_vision, say, without
+
+
+def _tokenizer_fixes(seen: Evidence) -> list[Fix]:
+    newer = Fix(text="Use a vLLM with a newer transformers (version 5 saves TokenizersBackend).")
+    named = Fix(
+        text="Or put the class of the original model's tokenizer_config.json into the checkpoint's (tokenizer_class)."
+    )
+    remote = added("trust_remote_code", "If the folder brings Python code that you trust, add --trust-remote-code.")
+    own = seen.groups.get("name") == "TokenizersBackend" or seen.arguments.get("trust_remote_code")
+    return [newer, named] if own else [remote, newer, named]
+
+
+def _image_fixes(seen: Evidence) -> list[Fix]:
+    tokens = seen.number("tokens")
+    longer = [] if tokens is None else [int(tokens) // 1024 * 1024 + 2048]
+    return [
+        *(Fix(text=f"Allow a context of {count(value)} tokens.", set={"max_model_len": value}) for value in longer),
+        *no_vision(seen),
+        Fix(text="Or allow smaller images: --mm-processor-kwargs with max_pixels, --limit-mm-per-prompt."),
+    ]
+
+
+_UNREADABLE = (r"JSONDecodeError\b", r"UnicodeDecodeError\b", r"^KeyError: '(?:added_tokens|model|vocab|merges)'$")
+"""What a file raises that is no tokenizer."""
+_TOKENIZER_AGAIN = do(
+    "Download the tokenizer's files again: a text that begins with `version https://git-lfs` only points at one.",
+    "Or use a vLLM whose transformers and tokenizers are as new as the model.",
+)
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        id="image-over-context",
+        patterns=(
+            r"prompt \(length (?P<tokens>\d+)\)[^\n]{0,40} is longer than the maximum model length of (?P<most>\d+)"
+            r".{0,200}multi-?modal",
+        ),
+        when=lambda seen: not seen.incident.after_ready,
+        versions="0.6 to 0.33",
+        explain=say(
+            "The largest image or video of the model takes {tokens} tokens, and the context has {most}.",
+            "The largest image or video of the model takes more tokens than the context has.",
+        ),
+        fixes=_image_fixes,
+    ),
+    Symptom(
+        id="tokenizer-newer",
+        patterns=(r"Tokenizer class (?P<name>\w+) does not exist or is not currently imported",),
+        versions="0.6 to 0.33",
+        explain=say(
+            "The tokenizer's class {name} is unknown to this vLLM's transformers: the checkpoint was saved by a "
+            "newer one, or brings the class along.",
+            "The tokenizer's class is unknown to this vLLM's transformers: the checkpoint was saved by a newer one.",
+        ),
+        fixes=_tokenizer_fixes,
+    ),
+    Symptom(
+        id="processor-missing",
+        patterns=(
+            r"does not appear to have a file named (?P<file>(?:video_)?(?:pre)?processor_config\.json)",
+            r"Unrecognized (?:image|video|audio|feature|processing)? ?(?:processor|extractor|class) in \S+",
+            r"Can't (?:load|instantiate) (?:the )?(?:image|video|audio|feature)? ?(?:processor|extractor) for",
+            r"Invalid type of HuggingFace (?:image )?processor",
+            r"Processor was not found",
+            r"Processor(?:Fast)?\.__init__\(\) ",
+            r"Failed to apply \w+Processor",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "The model reads images or sound, and its folder lacks {file}.",
+            "The model reads images or sound, and its folder has no processor that this vLLM can use.",
+        ),
+        fixes=do(
+            "Copy preprocessor_config.json (and processor_config.json) of the original model into the folder.",
+            Fix(text="Or leave the vision part out if you only send text.", set={"vision": "off"}),
+        ),
+    ),
+    Symptom(
+        id="chat-template-file",
+        patterns=(
+            r"supplied chat template (?:string )?\((?P<file>[^)\n]{1,200})\) "
+            r"(?:appears path-like|looks like a file path)",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "There is no file {file} for --chat-template; vLLM's wheel does not bring its examples.",
+            "There is no such file for --chat-template; vLLM's wheel does not bring its examples.",
+        ),
+        fixes=do(
+            "Correct the path; the examples are in vLLM's repository (examples/) under the tag of the version.",
+            without("chat_template", ": most checkpoints have a template"),
+        ),
+    ),
+    Symptom(
+        id="chat-template-broken",
+        patterns=(r"jinja2\.exceptions\.(?P<what>(?:Template|Undefined|Security)\w+: [^\n]{1,160})",),
+        versions="0.6 to 0.33",
+        explain=say("The chat template is no valid Jinja: {what}.", "The chat template is no valid Jinja."),
+        fixes=do("Use the template of the original model, or correct the line that the message names."),
+    ),
+    Symptom(
+        id="tokenizer-broken",
+        patterns=_UNREADABLE,
+        frames=r"^(?:tokenization_\w+|tokenizer_?\w*)\.py:",
+        versions="0.10 to 0.33",
+        explain=say(
+            "A tokenizer file of the model (tokenizer.json, most likely) is cut off, or not what its name says."
+        ),
+        fixes=_TOKENIZER_AGAIN,
+    ),
+    Symptom(
+        id="tokenizer-broken",
+        patterns=(
+            r"data did not match any variant of untagged enum \w+",
+            r"Exception: (?:EOF while parsing|expected value at line)",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "The tokenizer library cannot read tokenizer.json: the file is cut off, or newer than the library."
+        ),
+        fixes=_TOKENIZER_AGAIN,
+    ),
+    Symptom(
+        id="tokenizer-missing",
+        patterns=(
+            r"failed to tokenize reasoning strings",
+            r"Can't load (?:the )?tokenizer for",
+            r"Couldn't instantiate the backend tokenizer",
+            r"[Tt]okenizer file[^\n]{0,80}(?:does not exist|not found|missing)",
+            r"(?:No such file or directory|not found).{0,100}tokenizer\.(?:json|model)",
+            r"does not appear to have a file named tokenizer",
+            r"tekken\.json",
+            r"Converting from (?:SentencePiece|Tiktoken)[^\n]{0,40} failed",
+            r"Failed to load the tokenizer",
+            r"Found 0 files matching the pattern: [^\n]*tekken",
+            r"Make sure that a Mistral tokenizer is present",
+            r"No tokenizer files? found",
+            r"^TypeError: not a string$",
+        ),
+        versions="0.10 to 0.33",
+        explain=say("The model's folder has no usable tokenizer (tokenizer.json, tokenizer.model or tekken.json)."),
+        fixes=do(
+            "Copy the tokenizer files of the original model into the folder, or download it again: it may "
+            "be partial.",
+            "Or point --tokenizer at the original model.",
+        ),
+    ),
+    Symptom(
+        id="tool-parser",
+        patterns=(
+            r"invalid (?P<kind>tool call|reasoning) parser: ?(?P<name>[\w-]+)",
+            r"(?P<kind>Tool|Reasoning) parser '(?P<name>[\w-]+)' not found",
+            r"Tool parser could not locate",
+            r"could not locate think start/end tokens",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "vLLM does not have the parser that the command names ({name}), or it does not fit the tokenizer.",
+            "The parser that the command names is not there, or does not fit the tokenizer.",
+        ),
+        fixes=lambda seen: [
+            *nearest(seen, "name"),
+            Fix(text="Use a parser that this vLLM lists in the message, or leave the flag out."),
+        ],
+    ),
+    Symptom(
+        id="tool-parser",
+        patterns=(r"--enable-auto-tool-choice requires --tool-call-parser",),
+        versions="0.6 to 0.33",
+        explain=say("--enable-auto-tool-choice needs the parser of the model's tool calls."),
+        fixes=do(
+            added("tool_call_parser", "Add --tool-call-parser with the parser that the model's card names."),
+            without("enable_auto_tool_choice"),
+        ),
+    ),
+)
