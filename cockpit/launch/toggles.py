@@ -47,7 +47,7 @@ def _int8(draft: Draft, _slug: Slug, value: Any) -> None:
 
 def _int8_effect(value: Any) -> str:
     if value == "on":
-        return "prefill ~+50 % on 2x 3090, +110 % on one; decode 0.88–1x"
+        return "prefill ~+50 % on 2x 3090, +110 % on one; decode 0.94–1.03x"
     return "16-bit activations"
 
 

@@ -126,6 +126,7 @@ def main() -> int:
             print(f"{name} did not come up: see {log}")
             return 1
         rates[name] = found
+        print("  " + ", ".join(f"{what} {rate:,.1f} tok/s" for what, rate in found.items()), flush=True)
     return report(rates)
 
 

@@ -70,13 +70,24 @@ def test_the_fold_on_tensors_is_exact_with_zero_points(engine: Engine) -> None:
     assert done.stdout == "folded\n", done.stderr[-2000:]
 
 
+@pytest.mark.parametrize(
+    ("script", "word"), [("int8_kernel_check.py", "few tokens"), ("int8_operator_check.py", "one operator")]
+)
+def test_few_tokens_take_a_kernel_of_their_own(engine: Engine, script: str, word: str) -> None:
+    """The kernel interpreted, and layers as one compiled operator: what of it can be run without a GPU."""
+    here = Path(__file__).parent
+    path = os.pathsep.join([environment()["PYTHONPATH"], str(here)])
+    done = python(engine, (here / script).read_text(encoding="utf-8"), PYTHONPATH=path)
+    assert done.stdout.endswith(f"{word}\n"), done.stderr[-2000:]
+
+
 PATCHING = """
 import sys
 import cockpit_autoround_int8 as overlay
 overlay.register()
 assert not any(name.startswith("vllm.model_executor.layers.quantization.inc") for name in sys.modules)
 from vllm import envs
-assert envs.compile_factors()["COCKPIT_OVERLAY"] == "autoround-int8 1 exact"
+assert envs.compile_factors()["COCKPIT_OVERLAY"] == "autoround-int8 2 exact own"
 import vllm.model_executor.kernels.linear.mixed_precision.marlin as marlin
 import vllm.model_executor.layers.quantization.auto_gptq as gptq
 import vllm.model_executor.layers.quantization.inc.schemes.inc_wna16_linear as linear

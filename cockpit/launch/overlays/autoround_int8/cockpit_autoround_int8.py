@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,13 @@ ID = "autoround-int8"
 SWITCH = "VLLM_MARLIN_INPUT_DTYPE"
 FOLD = "COCKPIT_INT8_FOLD"
 """``exact`` (default) or ``clamp``: whether Marlin gets zero points, or the codes that do not fit are clamped."""
+DECODE = "COCKPIT_INT8_DECODE"
+"""``own`` (default) or ``marlin``: whether few tokens may keep their 16-bit activations where that is faster."""
 HERE = Path(__file__).parent
 _MODELS = "vllm.model_executor"
 _LAYERS = f"{_MODELS}.layers.quantization"
 _MARK = "cockpit_int8"
+_SHAPE = "cockpit_int8_shape"
 
 
 class Counts:
@@ -56,7 +60,7 @@ def register() -> None:
     """Called by vLLM in every process of its own; does nothing while the switch is not set to int8."""
     if os.environ.get(SWITCH) != "int8" or not overlay.admitted(HERE):
         return
-    overlay.key_compile_cache(f"{ID} 1 {os.environ.get(FOLD, 'exact')}")
+    overlay.key_compile_cache(f"{ID} 2 {os.environ.get(FOLD, 'exact')} {os.environ.get(DECODE, 'own')}")
     overlay.when_imported(f"{_LAYERS}.inc.schemes.inc_wna16_linear", _patch_linear_scheme)
     overlay.when_imported(f"{_LAYERS}.inc.schemes.inc_wna16_scheme", _patch_experts)
     overlay.when_imported(f"{_LAYERS}.auto_gptq", _patch_gptq)
@@ -161,6 +165,8 @@ def _patch_marlin(module: Any) -> None:
     kernel.process_weights_after_loading = process
     if exact:
         _allow_zero_points(module)
+        if os.environ.get(DECODE, "own") != "marlin":
+            _patch_decode(module)
 
 
 def _fold(layer: Any, exact: bool) -> Any:
@@ -212,6 +218,29 @@ def without_assertions(module: Any, name: str) -> Any:
     return names[name]
 
 
+def _patch_decode(module: Any) -> None:
+    """Make every switched layer one operator, which may choose another kernel for few tokens."""
+    import cockpit_int8_decode as decode
+
+    kernel = module.MarlinLinearKernel
+    packed, stock = kernel.process_weights_after_loading, kernel.apply_weights
+    decode.define(module.apply_gptq_marlin_linear)
+
+    @functools.wraps(packed)
+    def process(self: Any, layer: Any) -> None:
+        packed(self, layer)
+        setattr(layer, _SHAPE, decode.enlist(self, layer) if getattr(self, _MARK, False) else None)
+
+    @functools.wraps(stock)
+    def apply(self: Any, layer: Any, x: Any, bias: Any = None) -> Any:
+        shape = getattr(layer, _SHAPE, None)
+        if shape is None:
+            return stock(self, layer, x, bias)
+        return decode.apply(x, decode.weights_of(self, layer, bias), shape)
+
+    kernel.process_weights_after_loading, kernel.apply_weights = process, apply
+
+
 def _patch_loader(module: Any) -> None:
     """Say after every load what was switched; a draft model is a load of its own."""
     loader = module.BaseModelLoader
@@ -222,9 +251,17 @@ def _patch_loader(module: Any) -> None:
         counts.clear()
         model = stock(self, *args, **kwargs)
         overlay.say(f"{ID} rank {_rank()}", counts.line())
+        _choose_kernels()
         return model
 
     loader.load_model = load_model
+
+
+def _choose_kernels() -> None:
+    """Time the layers' two ways for few tokens; only where the module that knows them was needed."""
+    decode = sys.modules.get("cockpit_int8_decode")
+    if decode is not None:
+        decode.choose(lambda text: overlay.say(f"{ID} rank {_rank()}", text))
 
 
 def _rank() -> int:

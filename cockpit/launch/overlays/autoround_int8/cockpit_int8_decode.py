@@ -1,0 +1,243 @@
+"""Decoding at its old speed with int8 activations on: a layer takes a few tokens with their 16-bit activations.
+
+Marlin runs at most eight tokens through a kernel of their own, but only with weights packed for 16-bit activations.
+With int8 a single stream would pay for sixteen tokens and for their quantization. Here each layer with int8 becomes
+one operator that takes Marlin for many tokens and ``cockpit_int8_kernel`` for few. After the load both are asked for
+the same product, and both are timed on the layers themselves: Marlin keeps whatever it does faster, and everything
+where the products differ.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+ROWS = (1, 2, 4, 8)
+"""Tokens at once that are timed; those between count as the next."""
+STEPS = (4, 8, 16)
+"""Groups of scales that a program reads at once, a warp each: every one is timed."""
+_TIMED_LAYERS = 12
+_REPEATS = 5
+_NAMESPACE = "cockpit_int8"
+
+
+class Shape(NamedTuple):
+    """What decides which kernel is faster."""
+
+    size_k: int
+    size_n: int
+    groups: int
+
+
+class Weights(NamedTuple):
+    """A layer as Marlin packed it for int8 activations, with zero points; what this vLLM has no use for is None."""
+
+    weight: Any
+    scale: Any
+    zero: Any
+    factor: Any
+    bias: Any
+    g_idx: Any
+    order: Any
+    workspace: Any
+
+
+chosen: dict[tuple[Shape, int], int] = {}
+"""Which of the STEPS is taken in place of Marlin, by shape and tokens."""
+layers: list[tuple[Shape, Any, Any]] = []
+"""Shape, vLLM's kernel and layer of each one that is being loaded."""
+_marlin: list[tuple[Callable[..., Any], frozenset[str]]] = []
+"""vLLM's function and the names of its arguments, which differ by version."""
+
+
+def enlist(kernel: Any, layer: Any) -> Shape | None:
+    """Note a layer that was packed; its shape, or None when the kernel here cannot read it.
+
+    It must not be padded, have groups of 32, 64 or 128 inputs, and 64 outputs or a multiple.
+    """
+    size_k, size_n = kernel.config.partition_weight_shape
+    packed = weights_of(kernel, layer, None)
+    shape = Shape(size_k, size_n, packed.scale.shape[0])
+    fits = (
+        packed.weight.is_cuda
+        and size_k in (32 * shape.groups, 64 * shape.groups, 128 * shape.groups)
+        and size_n % 64 == 0
+        and packed.scale.shape[1] == size_n
+        and packed.scale.element_size() == 2
+    )
+    if not fits:
+        return None
+    layers.append((shape, kernel, layer))
+    return shape
+
+
+def weights_of(kernel: Any, layer: Any, bias: Any) -> Weights:
+    """The tensors of a packed layer, in this vLLM and in those that still pass an order of inputs."""
+    named = [getattr(kernel, name) for name in ("w_q_name", "w_s_name", "w_zp_name")]
+    weight, scale, zero = (getattr(layer, name) for name in named)
+    g_idx = getattr(layer, getattr(kernel, "w_gidx_name", None) or "", None)
+    order = getattr(layer, "g_idx_sort_indices", None)
+    return Weights(
+        weight, scale, zero, layer.input_global_scale, bias, g_idx, order, getattr(kernel, "workspace", None)
+    )
+
+
+def run(x: Any, packed: Weights, shape: Shape, step: int) -> Any:
+    """The kernel of this overlay, on [tokens, size_k]."""
+    import cockpit_int8_kernel
+
+    return cockpit_int8_kernel.launch(x, packed, *shape, step)
+
+
+def marlin(x: Any, packed: Weights, shape: Shape) -> Any:
+    """vLLM's own way, on [tokens, size_k]."""
+    import torch
+    from vllm.scalar_type import scalar_types
+
+    given = {
+        "input": x,
+        "weight": packed.weight,
+        "weight_scale": packed.scale,
+        "weight_zp": packed.zero,
+        "g_idx": packed.g_idx,
+        "g_idx_sort_indices": packed.order,
+        "workspace": packed.workspace,
+        "wtype": scalar_types.uint4,
+        "input_size_per_partition": shape.size_k,
+        "output_size_per_partition": shape.size_n,
+        "is_k_full": True,
+        "input_global_scale": packed.factor,
+        "bias": packed.bias,
+        "input_dtype": torch.int8,
+    }
+    call, wanted = _marlin[0]
+    return call(**{name: value for name, value in given.items() if name in wanted})
+
+
+def define(apply_linear: Callable[..., Any]) -> None:
+    """Define the operator; ``apply_linear`` is Marlin's function that takes zero points with int8 activations."""
+    import torch
+
+    _marlin[:] = [(apply_linear, frozenset(inspect.signature(apply_linear).parameters))]
+    library = torch.library.Library(_NAMESPACE, "FRAGMENT")
+    optional = ", ".join(f"Tensor? {name}" for name in Weights._fields[4:])
+    library.define(
+        f"linear(Tensor x, Tensor weight, Tensor scale, Tensor zero, Tensor factor, {optional}, "
+        "int size_k, int size_n, int groups) -> Tensor"
+    )
+    library.impl("linear", _linear, "CUDA")
+    library._register_fake("linear", _like)
+    globals()["_library"] = library  # the operator lives as long as this
+
+
+def _linear(x: Any, *given: Any) -> Any:
+    packed, shape = Weights(*given[:8]), Shape(*given[8:])
+    step = chosen.get((shape, x.shape[0]))
+    return marlin(x, packed, shape) if step is None else run(x, packed, shape, step)
+
+
+def _like(x: Any, *given: Any) -> Any:
+    return x.new_empty((x.shape[0], given[9]))
+
+
+def apply(x: Any, packed: Weights, shape: Shape) -> Any:
+    """The layer on activations of any shape [..., size_k]: what a compiled model calls."""
+    import torch
+
+    rows = x.reshape(-1, shape.size_k).contiguous()
+    out = getattr(torch.ops, _NAMESPACE).linear(rows, *packed, *shape)
+    return out.reshape(*x.shape[:-1], shape.size_n)
+
+
+def _whole(size: tuple[int, int], packed: Weights) -> Any:
+    """Whole numbers from -127 to 127, as activations of the layer; the model's own random numbers are left alone."""
+    import torch
+
+    device = packed.weight.device
+    dice = torch.Generator(device).manual_seed(0)
+    return torch.randint(-127, 128, size, device=device, generator=dice).to(packed.scale.dtype)
+
+
+def agrees(packed: Weights, shape: Shape) -> bool:
+    """Whether both ways give the same product, of numbers that int8 activations hold exactly."""
+    x = _whole((ROWS[-1], shape.size_k), packed)
+    x[:, 0] = 127
+    wanted = marlin(x, packed, shape).float()
+    bound = 0.02 * wanted.abs().max()
+    return all(bool((run(x, packed, shape, step).float() - wanted).abs().max() <= bound) for step in STEPS)
+
+
+def seconds(call: Callable[[], None]) -> float:
+    """The least time of a replayed CUDA graph of the call."""
+    import torch
+
+    call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    times = []
+    for _ in range(_REPEATS + 1):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) / 1000)
+    return float(min(times[1:]))
+
+
+def choose(say: Callable[[str], None]) -> None:
+    """Compare and time both ways on the layers that were loaded, and say what came of it.
+
+    Whatever fails here (a card or a Triton that cannot compile the kernel) leaves those layers with Marlin.
+    """
+    by_shape: dict[Shape, list[Weights]] = {}
+    for shape, kernel, layer in layers:
+        by_shape.setdefault(shape, []).append(weights_of(kernel, layer, getattr(layer, "bias", None)))
+    layers.clear()
+    before = after = 0.0
+    most = 0
+    for shape, found in by_shape.items():
+        timed = found[:_TIMED_LAYERS]
+        for rows in range(1, ROWS[-1] + 1):
+            chosen.pop((shape, rows), None)
+        try:
+            if not agrees(timed[0], shape):
+                raise ArithmeticError("the two kernels disagree")
+            races = [_race(timed, shape, rows) for rows in ROWS]
+        except Exception as error:  # noqa: BLE001 - a server with Marlin alone is better than none
+            why = " ".join(str(error).split())[:200] or type(error).__name__
+            say(f"few tokens stay with Marlin in layers of {shape.size_k} x {shape.size_n}: {why}")
+            continue
+        for below, rows, (stock, best, step) in zip((0, *ROWS), ROWS, races, strict=False):
+            if best < stock:
+                chosen.update({(shape, count): step for count in range(below + 1, rows + 1)})
+                most = max(most, rows)
+        before += races[0][0] * len(found) / len(timed)
+        after += min(races[0][:2]) * len(found) / len(timed)
+    if most:
+        say(
+            f"up to {most} tokens at once keep 16-bit activations where that is faster: all layers take "
+            f"{1e6 * after:.0f} µs for one token, {1e6 * before:.0f} with int8 ones"
+        )
+
+
+def _race(timed: Sequence[Weights], shape: Shape, rows: int) -> tuple[float, float, int]:
+    """Seconds that Marlin takes for the layers, the least that the kernel takes, and with which step."""
+    x = _whole((rows, shape.size_k), timed[0])
+
+    def stock() -> None:
+        for packed in timed:
+            marlin(x, packed, shape)
+
+    def own(step: int) -> Callable[[], None]:
+        def call() -> None:
+            for packed in timed:
+                run(x, packed, shape, step)
+
+        return call
+
+    best, step = min((seconds(own(step)), step) for step in STEPS)
+    return seconds(stock), best, step
