@@ -199,6 +199,8 @@ class _Faulty:
             await until(pilot, lambda: isinstance(pilot.app.screen, InstanceScreen))
             record = store.find(self.slug)
             if self.fault.steal_port:
+                # Connections of an earlier server may linger on the port.
+                self._thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 self._thief.bind((record.host, record.port))
                 self._thief.listen()
         await until_shown(pilot, "◐ starting")
