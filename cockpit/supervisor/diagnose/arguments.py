@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from cockpit.supervisor.diagnose.number import number_of
+
 _NON_DEFAULT = re.compile(r"['\"](?P<name>\w{2,60})['\"]: (?P<value>'[^']{0,200}'|\"[^\"]{0,200}\"|[\w.+-]{1,60}|\{)")
 _CONFIG = re.compile(r"(?P<name>[a-z]\w{2,60})=(?P<value>'[^']{0,200}'|[\w.+-]{1,60})")
 _FLAG = re.compile(
@@ -28,6 +30,7 @@ _CONFIG_NAMES = {
     "device_config": "platform",
 }
 """Words of the engine's config line, and of older servers' list of all arguments, by flag."""
+_WHOLE = re.compile(r"[+-]?\d+")
 _SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "q": "quantization"}
 
 
@@ -84,11 +87,7 @@ def _value(text: str) -> Any:
     words: dict[str, Any] = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
     if text in words:
         return words[text]
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
+    number = None if "," in text else number_of(text)
+    if number is None:
         return text
+    return int(number) if _WHOLE.fullmatch(text) else number

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from cockpit.supervisor.diagnose.number import number_of
+
 _SIZES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("total_gib", re.compile(r"total capacity of ([\d.]+) GiB")),
     ("total_gib", re.compile(r"total_gpu_memory ?[=(] ?([\d.]+) ?GiB")),
@@ -51,14 +53,15 @@ class Figures:
     def _sizes(self, text: str) -> None:
         for name, pattern in _SIZES:
             match = pattern.search(text)
-            if match is not None and name not in self.values:
-                self.values[name] = float(match[1].rstrip("."))
+            value = None if match is None else number_of(match[1])
+            if value is not None:
+                self.values.setdefault(name, value)
 
     def _concurrency(self, text: str) -> None:
         match = _CONCURRENCY.search(text)
-        if match is None or len(self._pools) > _MAX_POOLS:
+        value = None if match is None else number_of(match["value"])
+        if match is None or value is None or len(self._pools) > _MAX_POOLS:
             return
-        value = float(match["value"].replace(",", "").rstrip("."))
         what = _POOL.sub("size", match["what"])
         low, high = self._pools.get(what, (value, value))
         self._pools[what] = low, high = min(low, value), max(high, value)
@@ -67,5 +70,5 @@ class Figures:
 
     def _throughput(self, text: str) -> None:
         match = _GENERATION.search(text)
-        if match is not None and float(match[1].rstrip(".") or 0) > 0:
+        if match is not None and (number_of(match[1]) or 0) > 0:
             self.values["generating_lines"] = self.values.get("generating_lines", 0.0) + 1

@@ -10,6 +10,7 @@ import msgspec
 
 from cockpit.supervisor.boot_state import BootState, StageId
 from cockpit.supervisor.diagnose.arguments import Arguments
+from cockpit.supervisor.diagnose.number import number_of
 
 
 class Fix(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,18 +99,12 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     def number(self, name: str) -> float | None:
         """A named group as a number, thousands separators dropped; None when it is not one."""
-        try:
-            return float(self.groups[name].replace(",", ""))
-        except (KeyError, ValueError):
-            return None
+        return number_of(self.groups.get(name, ""))
 
     def find(self, pattern: str) -> float | None:
         """The first group of a pattern in the incident's text as a number; None when it is not there."""
         match = re.search(pattern, self.incident.text, re.DOTALL)
-        try:
-            return None if match is None else float(match[1].replace(",", "").rstrip("."))
-        except ValueError:
-            return None
+        return None if match is None else number_of(match[1])
 
     def in_frames(self, pattern: str) -> bool:
         """Whether a frame of the traceback, as ``file:function``, has the pattern."""

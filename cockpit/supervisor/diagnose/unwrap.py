@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
 _SAMPLE = 400
+_MAX_CHARACTERS = 8000
+"""Of a line that was made whole; nobody reads further, and a blob of text may go on for ever."""
 _NARROWEST, _WIDEST = 60, 240
 _ENOUGH = 2
 """Full lines among the sample, below which nothing was wrapped."""
@@ -41,7 +43,7 @@ def unwrapped(lines: Iterator[str]) -> Iterator[str]:
     whole = previous = sample[0]
     for line in chain(sample[1:], lines):
         if width and len(previous) >= width and _goes_on(previous, line):
-            whole += line
+            whole += line[: _MAX_CHARACTERS - len(whole)] if len(whole) < _MAX_CHARACTERS else ""
         else:
             yield whole
             whole = line

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Callable
 
+from cockpit.supervisor.diagnose.number import number_of
 from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.types import Evidence, Explain, Fix, Fixes
 from cockpit.units import UNKNOWN
@@ -75,7 +76,8 @@ def gib(value: float) -> str:
 
 def _size(pattern: re.Pattern[str], text: str) -> float | None:
     match = pattern.search(text)
-    return None if match is None else float(match["size"]) * _GIB_OF[match["unit"][0]]
+    size = None if match is None else number_of(match["size"])
+    return None if match is None or size is None else size * _GIB_OF[match["unit"][0]]
 
 
 def tried_gib(seen: Evidence) -> float | None:

@@ -419,3 +419,31 @@ def test_a_stop_by_signal_that_was_asked_for_is_none() -> None:
     )
     assert of(text, End(dead=True, exit_code=-2, asked_for=True)).symptom is None
     assert of(text).symptom == "terminated"
+
+
+NUMBERS = ["inf", "nan", "-inf", "1e400", "9" * 400, "1.2.3", "...", "0", "-1"]
+OF_NUMBERS = [
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {0} GiB. GPU 0 has a total capacity of {0} GiB of "
+    "which {0} MiB is free. Including non-PyTorch memory, this process has {0} GiB memory in use.",
+    "ValueError: To serve at least one request with the models's max seq len ({0}), {0} GiB KV cache is needed, "
+    "which is larger than the available KV cache memory ({0} GiB). Based on the available memory, the estimated "
+    "maximum model length is {0}.",
+    "ValueError: Free memory on device ({0}/{0} GiB) on startup is less than desired GPU memory utilization ({0}, "
+    "{0} GiB).",
+    "RuntimeError: CUDA out of memory occurred when warming up sampler with {0} dummy requests. Please try lowering "
+    "`max_num_seqs` or `gpu_memory_utilization` when initializing the engine.",
+    "ValueError: max_num_batched_tokens ({0}) must be greater than or equal to max_num_seqs ({0}).",
+    "OSError: [Errno 98] Address already in use",
+    "INFO 11-29 20:00:00 [loggers.py:1] Engine 000: Avg generation throughput: {0} tokens/s",
+]
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda text: text[:9])
+@pytest.mark.parametrize("text", OF_NUMBERS, ids=lambda text: text[:24])
+def test_what_is_no_number_of_a_server_is_none_and_ends_nothing(text: str, number: str) -> None:
+    names = ("tensor_parallel_size", "max_num_seqs", "max_model_len", "gpu_memory_utilization", "port")
+    flags = ", ".join(f"'{name}': {number}" for name in names)
+    for head in (f"INFO 11-29 20:00:00 [utils.py:1] non-default args: {{{flags}}}", READY[0]):
+        found = diagnose_lines([head, text.format(number)])
+        said = " ".join([found.explanation or "", *(fix.text for fix in found.fixes)])
+        assert "inf " not in said and "nan" not in said

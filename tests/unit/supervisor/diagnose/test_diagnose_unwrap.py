@@ -51,3 +51,8 @@ def test_lines_of_one_length_that_begin_anew_are_no_rest_of_one_another() -> Non
 @given(st.lists(st.text(alphabet="ab :", max_size=130), max_size=40))
 def test_no_character_is_lost(lines: list[str]) -> None:
     assert "".join(unwrapped(iter(lines))) == "".join(lines)
+
+
+def test_a_blob_of_text_becomes_no_line_without_end() -> None:
+    blob = (f"{number:06d}{'x' * 70}" for number in range(2000))
+    assert max(map(len, unwrapped(blob))) == 8000
