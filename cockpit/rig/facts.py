@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cockpit.hub import cached_repos, hub_cache, is_offline, token_source
-from cockpit.rig.toolkit import cuda_toolkit, kernel_caches
+from cockpit.rig.toolkit import cuda_toolkit, kernel_caches, scratch_folder
 from cockpit.rig.types import HostFacts
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -49,7 +49,7 @@ def read_facts(environ: Mapping[str, str]) -> HostFacts:
         cache_rooms={str(place): free for place in kernel_caches(environ) if (free := free_bytes(place)) is not None},
         cached_repos=cached_repos(cache),
         unwritable=tuple(str(place) for place in (cache, *kernel_caches(environ)) if not is_writable(place)),
-        socket_folder=environ.get("VLLM_RPC_BASE_PATH") or environ.get("TMPDIR") or "/tmp",
+        socket_folder=environ.get("VLLM_RPC_BASE_PATH") or str(scratch_folder(environ)),
         amx=has_amx(),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -71,5 +72,15 @@ def kernel_caches(environ: Mapping[str, str]) -> tuple[Path, ...]:
     return (
         Path(vllm).expanduser() if vllm else cache / "vllm",
         Path(triton).expanduser() if triton else home / ".triton",
-        Path(environ.get("TMPDIR") or "/tmp"),
+        scratch_folder(environ),
     )
+
+
+def scratch_folder(environ: Mapping[str, str]) -> Path:
+    """Where Python makes temporary files: the first folder that it can write to, whatever TMPDIR says.
+
+    Mirrors _candidate_tempdir_list of tempfile; the first that is named where it can write to none.
+    """
+    named = [environ[name] for name in ("TMPDIR", "TEMP", "TMP") if environ.get(name)]
+    places = [Path(name) for name in (*named, "/tmp", "/var/tmp", "/usr/tmp")]
+    return next((place for place in places if place.is_dir() and os.access(place, os.W_OK | os.X_OK)), places[0])

@@ -26,6 +26,17 @@ from cockpit.rules.int8 import SWITCH
 from cockpit.units import gib
 
 _SOCKET_FOLDER_BYTES = 107 - 37
+_MOVES = {
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HOME",
+    "HUGGINGFACE_HUB_CACHE",
+    "TMPDIR",
+    "TRITON_CACHE_DIR",
+    "VLLM_CACHE_ROOT",
+    "XDG_CACHE_HOME",
+}
+"""Variables of a slug that put caches elsewhere: the facts are those of the cockpit's own environment."""
 _QUEUE_BYTES = 256 << 20
 """A message queue of vLLM between the ranks takes 160 to 240 MiB of shared memory (seen on vLLM 0.32)."""
 
@@ -173,7 +184,7 @@ def _download(ctx: Context) -> Iterator[Finding]:
 def _unwritable(ctx: Context) -> Iterator[Finding]:
     """Caches that the server could not write: it dies on the first file, minutes into the boot."""
     host, repo = _host(ctx), ctx.slug.weights.repo
-    if host is None:
+    if host is None or _MOVES & ctx.slug.env.keys():
         return
     downloads = repo is not None and repo not in host.cached_repos
     places = [place for place in host.unwritable if downloads or place != host.model_cache]
@@ -191,7 +202,8 @@ def _unwritable(ctx: Context) -> Iterator[Finding]:
 def _socket_folder(ctx: Context) -> Iterator[Finding]:
     """A socket's path holds 107 bytes, of which vLLM's name takes 37 (get_open_zmq_ipc_path, zmq)."""
     host = _host(ctx)
-    folder = ctx.slug.env.get("VLLM_RPC_BASE_PATH") or (host.socket_folder if host else None) or ""
+    env = ctx.slug.env
+    folder = env.get("VLLM_RPC_BASE_PATH") or env.get("TMPDIR") or (host.socket_folder if host else None) or ""
     if len(folder.encode()) > _SOCKET_FOLDER_BYTES:
         yield Finding(
             rule="socket-path",

@@ -99,6 +99,6 @@ def test_a_folder_that_cannot_be_made_is_not_writable(tmp_path: Path) -> None:
 
 
 def test_the_folder_of_the_sockets_is_vllms_own_or_the_systems(tmp_path: Path) -> None:
-    environ = {"HOME": str(tmp_path), "TMPDIR": "/t"}
-    assert read_facts(environ).socket_folder == "/t"
+    environ = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    assert read_facts(environ).socket_folder == str(tmp_path)
     assert read_facts({**environ, "VLLM_RPC_BASE_PATH": "/r"}).socket_folder == "/r"

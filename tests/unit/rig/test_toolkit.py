@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from cockpit.rig.toolkit import cuda_toolkit, kernel_caches
+from cockpit.rig.toolkit import cuda_toolkit, kernel_caches, scratch_folder
 
 
 def toolkit(folder: Path, version: str | None = None) -> Path:
@@ -47,8 +49,22 @@ def test_nvcc_in_the_path_is_found_and_a_folder_without_it_is_none(tmp_path: Pat
     assert cuda_toolkit({"CUDA_HOME": str(tmp_path / "no"), "PATH": str(folder / "bin")}) is None
 
 
-def test_caches_follow_their_variables() -> None:
+def test_caches_follow_their_variables(tmp_path: Path) -> None:
     plain = kernel_caches({"HOME": "/home/u"})
     assert [str(place) for place in plain] == ["/home/u/.cache/vllm", "/home/u/.triton", "/tmp"]
-    moved = {"HOME": "/h", "VLLM_CACHE_ROOT": "/v", "TRITON_CACHE_DIR": "/t", "TMPDIR": "/d", "XDG_CACHE_HOME": "/c"}
-    assert [str(place) for place in kernel_caches(moved)] == ["/v", "/t", "/d"]
+    moved = {"HOME": "/h", "VLLM_CACHE_ROOT": "/v", "TRITON_CACHE_DIR": "/t", "XDG_CACHE_HOME": "/c"}
+    places = kernel_caches({**moved, "TMPDIR": str(tmp_path)})
+    assert [str(place) for place in places] == ["/v", "/t", str(tmp_path)]
+
+
+def test_temporary_files_go_where_python_puts_them(tmp_path: Path) -> None:
+    gone, here = str(tmp_path / "gone"), str(tmp_path)
+    for environ in ({"TMPDIR": gone}, {"TMPDIR": gone, "TEMP": here}, {"TMPDIR": here}, {"TMP": here}, {}):
+        told = subprocess.run(
+            [sys.executable, "-c", "import tempfile; print(tempfile.gettempdir())"],
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert str(scratch_folder(environ)) == told.stdout.strip()

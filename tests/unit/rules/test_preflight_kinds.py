@@ -293,6 +293,14 @@ def test_nothing_of_all_this_is_said_of_a_good_plan() -> None:
     ("of", "rule"),
     [
         ({"host": changed(HOST, unwritable=("/cache",))}, "cache-unwritable"),
+        (
+            {"slug": {"env": {"VLLM_CACHE_ROOT": "/v"}}, "host": changed(HOST, unwritable=("/home/u/.cache/vllm",))},
+            "cache-unwritable",
+        ),
+        (
+            {"slug": {"env": {"TMPDIR": "/tmp"}}, "host": changed(HOST, socket_folder="/scratch/" + "x" * 70)},
+            "socket-path",
+        ),
         ({"host": changed(HOST, socket_folder="/tmp"), "slug": {"env": {}}}, "socket-path"),
         (
             {
