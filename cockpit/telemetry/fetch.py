@@ -206,7 +206,12 @@ def _body(connection: Connection, head: Head) -> bytes:
 
 def _unpacked(unpack: zlib._Decompress, piece: bytes, most: int) -> bytes:
     """A piece of a compressed body, no more than so many bytes of it."""
+    is_over = unpack.eof
     try:
-        return unpack.decompress(piece, most)
+        plain = b"" if is_over else unpack.decompress(piece, most)
     except zlib.error as error:
         raise UnusableAnswerError("the answer is compressed, and damaged") from error
+    if is_over or unpack.unused_data:
+        # zlib would keep whatever comes now, without a bound.
+        raise UnusableAnswerError("the answer goes on behind its compressed part")
+    return plain
