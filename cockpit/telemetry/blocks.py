@@ -13,6 +13,8 @@ from cockpit.telemetry.scrape import CachePool
 
 _CONTEXT_PARALLEL = (1, 2, 4, 8, 16)
 """Ranks among which the tokens of one request may be split (decode and prefill context parallel size)."""
+_LEAST_CONCURRENCY = 1e-6
+"""Requests of full length that fit; fewer says nothing, and makes lengths beyond all numbers."""
 _SLACK = 0.02
 """Of the blocks of a request, where the pool's figures are not exact."""
 
@@ -28,7 +30,9 @@ def extra_blocks(pool: CachePool) -> int | None:
     Negative where no layer keeps every token; None where the labels do not say. It is the most that one request can
     hold: the budget of encoder tokens and the whole window, which shorter requests do not fill.
     """
-    if not pool.blocks or not pool.block_tokens or not pool.capacity_tokens or not pool.max_concurrency:
+    if not pool.blocks or not pool.block_tokens or not pool.capacity_tokens:
+        return None
+    if pool.max_concurrency is None or pool.max_concurrency < _LEAST_CONCURRENCY:
         return None
     # vLLM rounds concurrency x length down to tokens.
     length = ceil(pool.capacity_tokens / pool.max_concurrency - 1e-6)

@@ -195,3 +195,9 @@ def test_iteration_details_of_the_log_are_the_computed_tokens():
     window = extend(extend(Window(), old, 10.0), new, 10.0)
     assert figures(window, 10.0).throughput.prefill_tokens_per_second == 0.0
     assert figures(window, 10.0).throughput.prefill_basis == "iteration_log"
+
+
+@pytest.mark.parametrize("requests", [0.0, 1e-300, 1e-9, None])
+def test_a_pool_that_holds_next_to_no_request_says_nothing_of_its_blocks(requests):
+    pool = CachePool(capacity_tokens=10**18, max_concurrency=requests, blocks=10**18, block_tokens=1)
+    assert extra_blocks(pool) is None
