@@ -84,3 +84,18 @@ def test_a_draft_without_such_layers_says_nothing(decode: Any) -> None:
     said: list[str] = []
     decode.choose(said.append)
     assert not said
+
+
+def test_activations_of_another_type_than_the_scales_go_to_marlin(
+    decode: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode, "run", lambda x, packed, shape, step: step)
+    monkeypatch.setattr(decode, "marlin", lambda x, packed, shape: "marlin")
+    shape = decode.Shape(*SMALL)
+    decode.chosen[shape, 1] = 8
+    weights = decode.Weights("q", SimpleNamespace(dtype="bfloat16"), *[None] * 6)
+    taken = [
+        decode._linear(SimpleNamespace(dtype=kind, shape=(1, 256)), *weights, *shape)
+        for kind in ("bfloat16", "float32")
+    ]
+    assert taken == [8, "marlin"]

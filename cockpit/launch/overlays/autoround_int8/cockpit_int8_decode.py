@@ -133,7 +133,8 @@ def define(apply_linear: Callable[..., Any]) -> None:
 
 def _linear(x: Any, *given: Any) -> Any:
     packed, shape = Weights(*given[:8]), Shape(*given[8:])
-    step = chosen.get((shape, x.shape[0]))
+    # The kernel reads 16-bit numbers of the scales' own type; Marlin quantizes whatever comes.
+    step = chosen.get((shape, x.shape[0])) if x.dtype == packed.scale.dtype else None
     return marlin(x, packed, shape) if step is None else run(x, packed, shape, step)
 
 
