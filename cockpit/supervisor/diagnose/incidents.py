@@ -22,8 +22,9 @@ HARMLESS = frozenset(("DEBUG", "INFO", "WARNING"))
 """A healthy boot may log hundreds of tracebacks at these levels."""
 
 _EXCEPTION = re.compile(
-    r"\s{0,40}(?:ERROR: )?(?:\w+\.){0,12}[A-Z]\w*"
-    r"(?:Error(?:_\w+)?|Exception|Interrupt|Exit|Expired|Failed|OutOfResources)(?:: ?|\s*$|\s+\([^()]{0,200}\)\s*$)"
+    r"\s{0,40}(?:ERROR: )?(?:\w+\.){0,12}[A-Z]\w{0,100}"
+    r"(?:Error(?:_\w{1,100})?|Exception|Interrupt|Exit|Expired|Failed|OutOfResources)"
+    r"(?:: ?|\s*$|\s+\([^()]{0,200}\)\s*$)"
 )
 _IN_TRACEBACK = re.compile(r"(?:[A-Za-z_]\w*\.){0,12}(?:[A-Z]\w*|\w*error)(?:: |:?\s*$)")
 _USAGE = re.compile(r"(?:[\w.-]{1,60}\.py|vllm(?: \w[\w-]*)?): error: ")

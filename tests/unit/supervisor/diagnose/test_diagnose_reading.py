@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -447,3 +448,9 @@ def test_what_is_no_number_of_a_server_is_none_and_ends_nothing(text: str, numbe
         found = diagnose_lines([head, text.format(number)])
         said = " ".join([found.explanation or "", *(fix.text for fix in found.fixes)])
         assert "inf " not in said and "nan" not in said
+
+
+def test_a_line_made_to_be_slow_is_not() -> None:
+    began = time.process_time()
+    diagnose_lines([("Error_" * 1400)[:7999] + "!"] * 10)
+    assert time.process_time() - began < 1.0
