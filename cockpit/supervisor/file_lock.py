@@ -28,6 +28,13 @@ def hold(file: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def way_out(error: OSError, otherwise: str) -> str:
+    """What to do about an error of `hold`, or of what was written under it."""
+    if isinstance(error, TimeoutError) and error.errno is None:  # else a disk on the network says so
+        return "See which cockpit hangs or was stopped (Ctrl-Z), and let it go on or end it."
+    return otherwise
+
+
 def _take(descriptor: int, file: Path) -> None:
     limit = time.monotonic() + _PATIENCE_SECONDS
     while True:

@@ -15,7 +15,7 @@ import msgspec
 
 from cockpit import paths
 from cockpit.errors import CockpitError
-from cockpit.supervisor.file_lock import hold
+from cockpit.supervisor.file_lock import hold, way_out
 
 FORMAT = 1
 _MAX_BYTES = 1 << 20
@@ -83,7 +83,9 @@ class KeyFiles(Generic[File]):
                     paths.write_atomic(file, msgspec.json.encode(after))
                     self._drop_earlier(key)
         except OSError as error:
-            raise CockpitError(f"cannot write {file}", error.strerror or str(error), "Make room in it.") from error
+            raise CockpitError(
+                f"cannot write {file}", error.strerror or str(error), way_out(error, "Make room there.")
+            ) from error
         except UnicodeEncodeError as error:
             raise CockpitError(f"nothing is kept of {key!a:.120}", "its name is no text", "Rename it.") from error
 

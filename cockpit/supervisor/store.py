@@ -15,7 +15,7 @@ import msgspec
 
 from cockpit import paths
 from cockpit.errors import CockpitError
-from cockpit.supervisor.file_lock import hold
+from cockpit.supervisor.file_lock import hold, way_out
 from cockpit.supervisor.record import FORMAT_VERSION, InstanceRecord
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -55,7 +55,7 @@ def _write_failure(error: OSError) -> CockpitError:
     return CockpitError(
         "cannot write the instance record",
         error.strerror or str(error),
-        f"Make room in {paths.instances_home()} and make it writable.",
+        way_out(error, f"Make room in {paths.instances_home()} and make it writable."),
     )
 
 

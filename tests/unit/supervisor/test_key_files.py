@@ -141,8 +141,9 @@ def test_a_lock_that_another_holds_on_is_not_waited_for_without_end(monkeypatch:
     monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.2)
     for one in (folder(), paths.instances_home()):
         one.mkdir(parents=True)
-        with hold(one / ".lock"), pytest.raises(CockpitError, match="another process has held"):
+        with hold(one / ".lock"), pytest.raises(CockpitError, match="another process has held") as told:
             add("k", 1) if one == folder() else store.locked().__enter__()
+        assert "See which cockpit" in told.value.fix
     add("k", 1)
     with store.locked():
         assert numbers("k") == (1,)
