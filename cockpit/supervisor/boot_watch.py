@@ -29,6 +29,8 @@ _TICK_SECONDS = 0.25
 _NOTE_EVERY_SECONDS = 2.0
 _LOG_LAG_SECONDS = 2.0
 """How long after the first answer the log may still lack the lines about it."""
+_STAMP_SECONDS = 2.0
+"""Stamps have whole seconds: what differs by less is the same time, and the record has it better."""
 _MAX_LINES = 5000
 _LAST_WORDS_SECONDS = 20.0
 """For reading what a dead server left in its log; what it orphaned may write on for ever."""
@@ -76,7 +78,7 @@ class BootWatch:
         self._expected = boot_history.expected_of(record)
         self._problems = [boot_history.remembered(record.slug).problem]
         self._remembered = False
-        self._was_starting = self._seen_alive = False
+        self._was_starting = self._seen_starting = self._seen_alive = False
         self._port = PortWatch()
         self._silence = SilenceWatch(record, self._expected.stages if self._expected else {})
 
@@ -92,11 +94,12 @@ class BootWatch:
             lines += self._await_last_lines()
             self._problems.append(shared_port(self.running.record))
         self._was_starting = life == "starting"
+        self._seen_starting |= self._was_starting
         boot = self._log.snapshot()
         record = self.running.record
         if life == "ready" and boot.ready and not self._remembered:
             self._remember(record, boot)
-        seconds = self._seconds(life)
+        seconds = self._seconds(life, boot)
         self._seen_alive |= life != "dead"
         return Progress(
             life=life,
@@ -111,10 +114,19 @@ class BootWatch:
             diagnosis=self._log.diagnosis(end_of(record, dead=True)) if life == "dead" else None,
         )
 
-    def _seconds(self, life: Life) -> float:
+    def _took(self, boot: BootState) -> float | None:
+        """Until the first answer. Where nobody looked for it then, as after a `serve` that did not wait, the log has
+        it, and the record only when somebody came."""
+        took = boot_seconds(self.running.record)
+        said = boot.stages[-1].ended if boot.ready and boot.stages else None
+        if took is None or said is None or self._seen_starting or took - said < _STAMP_SECONDS:
+            return took
+        return said
+
+    def _seconds(self, life: Life, boot: BootState) -> float:
         """Of the boot; it ends with the first answer or with the server."""
         record = self.running.record
-        took = boot_seconds(record)
+        took = self._took(boot)
         if took is not None:
             return took
         if life == "dead" and self._ended is None:
@@ -150,7 +162,7 @@ class BootWatch:
         self._remembered = True
         self._problems.append(boot_history.smaller_pool(record, boot))
         try:
-            boot_history.remember(record, boot)
+            boot_history.remember(msgspec.structs.replace(record, boot_seconds=self._took(boot)), boot)
         except CockpitError as error:
             self._problems.append(error.sentence())
 

@@ -64,6 +64,17 @@ def test_a_boot_during_which_the_clock_is_set(
     stop(running)
 
 
+def test_a_boot_that_nobody_looked_at_took_what_its_log_says_and_not_until_somebody_came(make_plan: Plans) -> None:
+    running = start(make_plan("--boot-seconds", "1", engine_version="0.32.0", gpu_model="CPU"))
+    assert wait_for(lambda: "startup complete" in Path(running.record.log).read_text())
+    running.note(ready_at=running.record.created_at + HOUR, boot_seconds=HOUR)
+    seen = BootWatch(running).tick()
+    assert seen.life == "ready" and 0 <= seen.seconds < 60  # stamps have whole seconds
+    (past,) = boot_history.remembered("cpu/fake").boots
+    assert past.seconds == pytest.approx(seen.seconds, abs=0.01)
+    stop(running)
+
+
 def test_a_cockpit_that_comes_after_the_clock_was_set_knows_how_old_a_boot_is(
     make_plan: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
