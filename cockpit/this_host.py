@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -13,14 +14,15 @@ from cockpit.rig.facts import read_facts
 from cockpit.rig.flags import EngineFlags, cached_flags
 from cockpit.rig.host import first_free_port, port_is_free, process_name
 from cockpit.rig.types import Engine, HostFacts
-from cockpit.supervisor import store
+from cockpit.supervisor import process, store
 from cockpit.supervisor.foreign import port_claims
 from cockpit.supervisor.holders import describe_holders
 from cockpit.supervisor.listeners import meets
-from cockpit.supervisor.ready import state_of
 from cockpit.supervisor.record import InstanceRecord
 
 FIRST_PORT = 8000
+_SPAWN_SECONDS = 10.0
+"""How long a cockpit may need between its record and its spawn."""
 
 
 class ThisHost:
@@ -67,10 +69,18 @@ def _promised(host: str) -> set[int]:
     return own | {claim.port for claim in port_claims() if meets(host, claim.host)}
 
 
+def _lives(record: InstanceRecord) -> bool:
+    root = record.process or process.leader_writing_to(record.log)
+    if root is None:  # another cockpit may be about to start it
+        return abs(time.time() - record.created_at) < _SPAWN_SECONDS
+    return process.is_alive(root)
+
+
 def promised_to(host: str, port: int) -> str | None:
     """The living instance that has this port or will have it once it is that far, or another vLLM that will."""
     records = (record for record in store.load_all()[0] if record.port == port)
-    own = next((record.name for record in records if state_of(record) != "dead"), None)
+    # Not state_of: a card asks at each key, and that waits for servers that do not answer.
+    own = next((record.name for record in records if record.ended_at is None and _lives(record)), None)
     claims = (claim for claim in port_claims() if claim.port == port and meets(host, claim.host))
     return own or next((process_name(claim.pid) for claim in claims), None)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cockpit.supervisor import store
+from cockpit.supervisor import process, store
 from cockpit.supervisor.record import InstanceRecord
-from cockpit.this_host import address_again
+from cockpit.this_host import address_again, promised_to
 
 HOST = "127.0.0.1"
 
@@ -77,3 +79,12 @@ def test_the_port_of_a_fix_is_the_next_that_is_free(taken: int) -> None:
 def test_the_host_of_a_fix_counts(free: int) -> None:
     dead = record("dead", free, host="192.0.2.7", ended_at=2.0)
     assert address_again(dead, {"host": HOST}, HOST)["host"] == HOST
+
+
+def test_whose_port_it_is_is_told_without_asking_a_server_that_does_not_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        port = hanging.getsockname()[1]
+        store.save(record("vllm-slow", port, process=process.identity(os.getpid())))
+        began = time.monotonic()
+        assert promised_to("127.0.0.1", port) == "vllm-slow"
+        assert time.monotonic() - began < 0.5
