@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from cockpit.tui.content import Row, rows_content
 from cockpit.tui.widgets.row_strips import RowStrips
-from cockpit.tui.wrap import cut
+from cockpit.tui.wrap import cut, one_line
 
 
 class Panel(Widget):
@@ -24,7 +24,7 @@ class Panel(Widget):
 
     def render(self) -> Content:
         """The lines, for the layout and while some of them are selected."""
-        return rows_content(self._rows or [])
+        return rows_content(map(one_line, self._rows or []))
 
     def render_line(self, y: int) -> Strip:
         """One line; all of them are rendered together only to show what is selected."""
