@@ -150,7 +150,7 @@ def _facts(facts: BootFacts) -> str:
         facts.available_kv_gib is not None and f"KV {facts.available_kv_gib:.2f} GiB",
         facts.capacity_tokens is not None and f"{tokens(facts.capacity_tokens)} tokens",
         facts.max_model_len is not None and f"context {tokens(facts.max_model_len)}",
-        facts.max_concurrency is not None and f"{facts.max_concurrency:g} requests at full context",
+        facts.max_concurrency is not None and f"{facts.max_concurrency:,g} requests at full context",
         facts.attention_backend,
         *(f"{kind}: {kernel}" for kind, kernel in facts.kernels.items()),
     ]

@@ -112,7 +112,7 @@ def _basis_lines(forecast: Forecast) -> list[str]:
 
 def _change_lines(forecast: Forecast) -> list[str]:
     lines = [
-        f"--set {change_text(one)}: {tokens(one.capacity_tokens)} tokens, {one.max_concurrency:.2f} requests"
+        f"--set {change_text(one)}: {tokens(one.capacity_tokens)} tokens, {one.max_concurrency:,.2f} requests"
         for one in forecast.changes
     ]
     return [("would fit    " if number == 0 else " " * 13) + line for number, line in enumerate(lines)]
@@ -130,7 +130,7 @@ def forecast_lines(forecast: Forecast, max_model_len: int) -> list[str]:
     fraction = percent(forecast.headroom_fraction, 1) if abs(forecast.headroom_fraction or 0) < 10 else UNKNOWN
     share = "" if fraction == UNKNOWN else f" ({fraction})"
     lines.append(
-        f"KV pool      {tokens(kv.capacity_tokens)} tokens, {kv.max_concurrency:.2f} requests of "
+        f"KV pool      {tokens(kv.capacity_tokens)} tokens, {kv.max_concurrency:,.2f} requests of "
         f"{tokens(max_model_len)}, headroom {spare:+,} tokens{share}"
     )
     if forecast.largest_max_model_len is not None and not kv.fits:

@@ -106,6 +106,13 @@ def problem_cells(problem: Problem) -> dict[str, tuple[str, str]]:
     return {**blank, "state": STATE_CELLS["broken"], "slug": (problem.name, "bad")}
 
 
+def problem_rows(problem: Problem) -> list[Row]:
+    """What is wrong in a slug file, and the keys that lead out of it."""
+    fix = "" if problem.fix.endswith(" the command again.") else problem.fix  # advice for the shell
+    said = " ".join(filter(None, (f"{problem.title}.", problem.detail, fix)))
+    return [[(f" {said}", "")], [(" e edits the file, r reads it again.", "dim")]]
+
+
 def detail_rows(entry: Entry, states: dict[str, ToggleState], judged: Candidate | None) -> list[Row]:
     """The detail pane: what it is, whether it fits, its quality, every blocked toggle with its reason."""
     slug, weights = entry.slug, entry.slug.weights

@@ -68,6 +68,20 @@ async def test_the_filter_narrows_as_one_types_and_escape_restores(session: Sess
         assert content_of_filter(pilot) == "", "after Escape keys are commands again"
 
 
+async def test_a_filter_that_hides_the_marked_row_marks_the_first_match(session: Session) -> None:
+    async with opened(session) as pilot:
+        await mark(pilot, "vllm/thinkingcap-dual")
+        await pilot.press("slash")
+        await type_text(pilot, "nvfp4")
+        await until(pilot, lambda: len(slugs_shown(pilot)) == 2 and slugs_shown(pilot)[0] in marked_title(pilot))
+        await mark(pilot, slugs_shown(pilot)[1])
+        marked = marked_title(pilot)
+        await pilot.press("slash")
+        await type_text(pilot, "27b")
+        await until(pilot, lambda: len(slugs_shown(pilot)) > 2)
+        assert marked_title(pilot) == marked, "a row that still matches stays marked"
+
+
 async def test_a_filter_that_comes_all_at_once_is_typed_and_no_command(session: Session) -> None:
     async with opened(session) as pilot:
         for key, letter in (("slash", "/"), *((letter, letter) for letter in "qs/n"), ("backspace", None)):
@@ -211,6 +225,7 @@ async def test_a_broken_file_is_a_row_with_its_error_and_hides_nothing(
         await until_shown(pilot, "✕ broken", "mine/bad", "temprature")
         detail = words_of(content_of(pilot, "#detail"))
         assert f"{file}, line 3" in detail and "Traceback" not in shown(pilot)
+        assert "e edits the file" in detail and "run the command" not in detail
         await pilot.press("enter")
         await until_told(pilot, "temprature", "line 3")
         assert not isinstance(pilot.app.screen, CardScreen)

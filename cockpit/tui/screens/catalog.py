@@ -18,6 +18,7 @@ from cockpit.tui.catalog_rows import (
     cells,
     detail_rows,
     problem_cells,
+    problem_rows,
     sort_entries,
     visible_columns,
 )
@@ -167,7 +168,7 @@ class CatalogScreen(CockpitScreen):
         if item is None:
             return [[(" No slug matches. Escape in the filter clears it.", "")]]
         if isinstance(item, Problem):
-            return [[(f" {item.title}. {item.detail} {item.fix}", "")]]
+            return problem_rows(item)
         return detail_rows(item, self._toggles(item), self.cockpit.judged.get(item.slug.name))
 
     def _make_room(self, lines: int) -> None:
@@ -181,7 +182,11 @@ class CatalogScreen(CockpitScreen):
 
     @on(Input.Changed, "#filter")
     def _filter_changed(self) -> None:
+        """The mark stays with its row; where that one is filtered out, the first match is marked."""
+        marked = self._table.marked_key()
         self.rebuild()
+        if marked not in self._table.keys:
+            self._table.mark(0)
 
     @on(Input.Submitted, "#filter")
     def _filter_done(self) -> None:

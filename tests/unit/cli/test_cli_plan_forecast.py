@@ -69,3 +69,7 @@ def test_too_few_gpus_are_the_same_word_in_plan_and_list(cockpit: Cockpit) -> No
     (listed,) = (one["fits"] for one in cockpit("slugs", slug, "--rig", "2x3090", "--json").json)
     for one in (found, listed):
         assert (one["fits"], one["reason"]) == ("no", "it takes 4 GPUs, and this rig has 2")
+
+
+def test_a_thousand_requests_are_written_as_tokens_are(cockpit: Cockpit) -> None:
+    assert "1,024.00 requests of 2,048" in cockpit("plan", "cpu/tiny-qwen3", "--rig", "1x3090").err
