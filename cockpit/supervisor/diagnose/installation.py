@@ -150,7 +150,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"needs NumPy [\d.]+ or less",
             r"Numpy is not available",
             r"numpy\.core\.multiarray failed to import",
-            r"(?P<name>[\w-]+)\s?[<>=!~][\w.,<>=!~ ]{1,60} is required for a normal functioning of this module, "
+            r"(?P<name>[\w-]{1,99})\s?[<>=!~][\w.,<>=!~ ]{1,60} is required for a normal functioning of this module, "
             r"but found (?P<has>\S+?)\.?(?:\s|$)",
             r"pkg_resources\.\w*VersionConflict",
             r"AttributeError: (?:partially initialized )?module '(?P<name>[\w.]+)' has no attribute",

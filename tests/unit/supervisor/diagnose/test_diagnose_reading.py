@@ -450,7 +450,15 @@ def test_what_is_no_number_of_a_server_is_none_and_ends_nothing(text: str, numbe
         assert "inf " not in said and "nan" not in said
 
 
-def test_a_line_made_to_be_slow_is_not() -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("Error_" * 1400)[:7999] + "!",
+        "-" * 7900 + " is required for a normal functioning of this module, but found 1",
+    ],
+    ids=["exceptions", "packages"],
+)
+def test_a_line_made_to_be_slow_is_not(line: str) -> None:
     began = time.process_time()
-    diagnose_lines([("Error_" * 1400)[:7999] + "!"] * 10)
+    diagnose_lines([line] * 10)
     assert time.process_time() - began < 1.0
