@@ -45,7 +45,7 @@ def test_tokens_between_two_that_were_timed_go_with_the_larger(decode: Any, monk
     decode.choose(said.append)
     assert chosen(decode, SMALL) == {1: 8, 2: 4, 5: 16, 6: 16, 7: 16, 8: 16}
     assert said == [
-        "up to 8 tokens at once keep 16-bit activations where that is faster: all layers take 14 µs for one token, "
+        "up to 8 tokens at once keep 16-bit activations where that is faster: these layers take 14 µs for one token, "
         "18 with int8 ones"
     ]
     assert not decode.layers
