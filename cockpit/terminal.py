@@ -39,3 +39,8 @@ def require_terminal() -> None:
             f"the terminal has {columns}x{rows} cells, the screen needs {MIN_COLUMNS}x{MIN_ROWS}",
             fix="Enlarge the window or use a smaller font; the verbs (`cockpit --help`) work at any size.",
         )
+    if not sys.stderr.isatty():  # where Textual draws (LinuxDriver)
+        raise CockpitError(
+            "the screen is drawn on stderr, and stderr leads elsewhere",
+            fix="Leave out the redirection (2>…).",
+        )
