@@ -163,7 +163,7 @@ def _fit_rows(judged: Candidate) -> list[Row]:
 def sort_entries(entries: Iterable[Entry], order: str, judged: Mapping[str, Candidate]) -> list[Entry]:
     """By name, by size (smallest first, unknown last), by context (longest first), or the best that fits a model."""
     if order == BY_FITS:
-        return sorted(entries, key=lambda entry: _by_fits(entry, judged.get(entry.slug.name)))
+        return _by_fits(list(entries), judged)
     if order == "size":
         return sorted(entries, key=lambda entry: (entry.slug.weights.size_gib or float("inf"), entry.slug.name))
     if order == "context":
@@ -171,9 +171,16 @@ def sort_entries(entries: Iterable[Entry], order: str, judged: Mapping[str, Cand
     return sorted(entries, key=lambda entry: entry.slug.name)
 
 
-def _by_fits(entry: Entry, judged: Candidate | None) -> tuple[Any, ...]:
-    """Model by model, as `cockpit best` ranks them; what is not computed yet comes last."""
+def _by_fits(entries: list[Entry], judged: Mapping[str, Candidate]) -> list[Entry]:
+    """Model by model, those first of which anything fits; within one as `cockpit best` ranks; the unknown last."""
     from cockpit.launch.best import rank_key
 
-    slug = entry.slug
-    return slug.model, judged is None, (0, quality_key(slug)) if judged is None else rank_key(judged)
+    def rank(entry: Entry) -> tuple[Any, ...]:
+        candidate = judged.get(entry.slug.name)
+        return (1, 0, quality_key(entry.slug)) if candidate is None else (0, *rank_key(candidate))
+
+    best: dict[str, tuple[Any, ...]] = {}
+    for entry in entries:
+        here = rank(entry)[:2]
+        best[entry.slug.model] = min(best.get(entry.slug.model, here), here)
+    return sorted(entries, key=lambda entry: (best[entry.slug.model], entry.slug.model, rank(entry)))

@@ -6,6 +6,7 @@ import contextlib
 import stat
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from cockpit.catalog.load import Entry
 from cockpit.catalog.slug import Slug, Speculative, Weights
 from cockpit.session import Session
 from cockpit.tui.app import CockpitApp
-from cockpit.tui.catalog_rows import COLUMNS, cells, visible_columns
+from cockpit.tui.catalog_rows import BY_FITS, COLUMNS, cells, sort_entries, visible_columns
 from cockpit.tui.content import row_text
 from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.screens.catalog import CatalogScreen
@@ -187,6 +188,17 @@ async def test_s_goes_round_the_orders_and_keeps_the_marked_row(session: Session
         await until(pilot, lambda: slugs_shown(pilot) == sorted(by_name, key=lambda name: (lengths[name], name)))
         await pilot.press("s")
         await until(pilot, lambda: slugs_shown(pilot) == by_name)
+
+
+def test_models_of_which_something_fits_come_first(session: Session) -> None:
+    entries = session.catalog.entries
+    last = max(entry.slug.model for entry in entries)
+    judged: Any = {
+        entry.slug.name: SimpleNamespace(state="fits" if entry.slug.model == last else "out", slug=entry.slug)
+        for entry in entries
+    }
+    models = list(dict.fromkeys(entry.slug.model for entry in sort_entries(entries, BY_FITS, judged)))
+    assert models == [last, *sorted({entry.slug.model for entry in entries} - {last})]
 
 
 async def test_enter_opens_the_card_of_the_marked_slug_and_escape_returns_to_it(session: Session) -> None:
