@@ -113,14 +113,14 @@ def test_a_server_that_is_gone_is_a_refused_connection(truth):
 
 def packed(body, coding="gzip"):
     """An answer whose body is compressed."""
-    packed = zlib.compress(body) if coding == "deflate" else gzip.compress(body)
+    packed = zlib.compress(body) if coding == "deflate" else gzip.compress(body, mtime=0)
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: {len(packed)}\r\n\r\n"
     return head.encode() + packed
 
 
 def behind(body, more):
     """A compressed answer that ends with its connection, and more behind it."""
-    return b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(body) + more
+    return b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(body, mtime=0) + more
 
 
 @contextmanager
@@ -174,7 +174,7 @@ def test_the_user_and_password_of_a_url_are_sent_and_its_path_is_quoted():
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\nvllm:a 1\n", "compressed in a way"),
         (packed(b"vllm:a 1\n")[:-4], "broke off"),
         (packed(b"\n" * (MAX_BODY_BYTES + 1)), "passed 4 MiB"),
-        (behind(b"vllm:a 1\n", gzip.compress(b"vllm:b 1\n")), "goes on behind"),
+        (behind(b"vllm:a 1\n", gzip.compress(b"vllm:b 1\n", mtime=0)), "goes on behind"),
         (behind(b"vllm:a 1\n", bytes(1 << 20)), "goes on behind"),
         (
             b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere/\r\nContent-Length: 0\r\n\r\n",
