@@ -48,36 +48,36 @@ class PortWatch:
         return self._taken(record, waited) if self._others else self._deaf(record, waited)
 
     def _taken(self, record: InstanceRecord, waited: float) -> Silence:
-        return Silence(
-            id="port-taken",
-            seconds=waited,
-            alarm=True,
-            sentence=f"its log says that it is ready, but {_names(self._others)} has port {record.port}",
-            fix="It will never answer there, not even once that one has ended: "
+        return _final(
+            "port-taken",
+            waited,
+            f"{_names(self._others)} has port {record.port}",
+            "It will never answer there, not even once that one has ended: "
             f"`cockpit stop {record.name}`, then serve it on another port (--set port=N).",
-            final=True,
         )
 
     def _deaf(self, record: InstanceRecord, waited: float) -> Silence:
-        return Silence(
-            id="no-listener",
-            seconds=waited,
-            alarm=True,
-            sentence=f"its log says that it is ready, but it does not listen on port {record.port}",
-            fix="Another server probably had the port for a moment, or its flags name another one: "
+        return _final(
+            "no-listener",
+            waited,
+            f"it does not listen on port {record.port}",
+            "Another server probably had the port for a moment, or its flags name another one: "
             f"`cockpit stop {record.name}`, then start it again.",
-            final=True,
         )
 
     def _mute(self, record: InstanceRecord, waited: float) -> Silence:
-        return Silence(
-            id="no-answer",
-            seconds=waited,
-            alarm=True,
-            sentence=f"its log says that it is ready, but {record.url}/health does not answer with 200",
-            fix=f"`cockpit logs {record.name}` shows its last lines; `cockpit stop {record.name}` ends it.",
-            final=True,
+        return _final(
+            "no-answer",
+            waited,
+            f"{record.url}/health does not answer with 200",
+            f"`cockpit logs {record.name}` shows its last lines; `cockpit stop {record.name}` ends it.",
         )
+
+
+def _final(kind: str, waited: float, but: str, fix: str) -> Silence:
+    """What nothing more will come of, after ``waited`` seconds."""
+    sentence = f"its log says that it is ready, but {but}"
+    return Silence(id=kind, seconds=waited, alarm=True, sentence=sentence, fix=fix, final=True)
 
 
 def kept_port(record: InstanceRecord) -> str | None:

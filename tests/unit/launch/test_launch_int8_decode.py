@@ -25,8 +25,9 @@ def decode(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def loaded(decode: Any, *shapes: tuple[int, int, int]) -> None:
     """As if layers of these shapes had been packed."""
     kernel = SimpleNamespace(w_q_name="q", w_s_name="s", w_zp_name="z", w_gidx_name=None)
-    layer = SimpleNamespace(q="q", s="s", z="z", input_global_scale="f")
-    decode.layers.extend((decode.Shape(*shape), kernel, layer) for shape in shapes)
+    for shape in shapes:
+        layer = SimpleNamespace(q="q", s="s", z="z", input_global_scale="f")
+        decode.layers.append((decode.Shape(*shape), kernel, layer))
 
 
 def chosen(decode: Any, shape: tuple[int, int, int]) -> dict[int, int]:
@@ -99,3 +100,40 @@ def test_activations_of_another_type_than_the_scales_go_to_marlin(
         for kind in ("bfloat16", "float32")
     ]
     assert taken == [8, "marlin"]
+
+
+@pytest.mark.parametrize(
+    ("size_k", "size_n", "scale", "given", "fits"),
+    [
+        (256, 64, (2, 64), {}, True),
+        (256, 64, (8, 64), {}, True),
+        (256, 64, (1, 64), {}, False),  # one group of all inputs
+        (256, 96, (2, 96), {}, False),  # half of 64 outputs is another layer's
+        (250, 64, (2, 64), {}, False),
+        (256, 64, (2, 128), {}, False),  # padded
+        (256, 64, (2, 64), {"has_g_idx": True}, False),
+        (256, 64, (2, 64), {"has_g_idx": False}, True),
+    ],
+)
+def test_only_layers_that_the_kernel_can_read_are_noted(
+    decode: Any, size_k: int, size_n: int, scale: tuple[int, int], given: dict[str, bool], fits: bool
+) -> None:
+    config = SimpleNamespace(partition_weight_shape=(size_k, size_n), **given)
+    kernel = SimpleNamespace(w_q_name="q", w_s_name="s", w_zp_name="z", w_gidx_name=None, config=config)
+    layer = SimpleNamespace(
+        q=SimpleNamespace(is_cuda=True),
+        s=SimpleNamespace(shape=scale, element_size=lambda: 2),
+        z="z",
+        input_global_scale="f",
+    )
+    assert decode.enlist(kernel, layer) == (decode.Shape(size_k, size_n, scale[0]) if fits else None)
+    assert len(decode.layers) == fits
+
+
+def test_layers_with_a_bias_and_without_one_are_both_compared(decode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    raced(monkeypatch, decode, dict.fromkeys(decode.ROWS, (9e-6, 7e-6, 8)))
+    monkeypatch.setattr(decode, "agrees", lambda packed, shape: packed.bias is None)
+    loaded(decode, SMALL, SMALL)
+    decode.layers[1][2].bias = "b"
+    decode.choose(lambda text: None)
+    assert not decode.chosen

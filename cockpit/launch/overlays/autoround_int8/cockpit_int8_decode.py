@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 ROWS = (1, 2, 4, 8)
-"""Tokens at once that are timed; those between count as the next."""
+"""Tokens at once that are timed; those between count as the next. The instruction has eight columns: no more."""
 STEPS = (4, 8, 16)
 """Groups of scales that a program reads at once, a warp each: every one is timed."""
 _TIMED_LAYERS = 12
@@ -23,7 +23,7 @@ _NAMESPACE = "cockpit_int8"
 
 
 class Shape(NamedTuple):
-    """What decides which kernel is faster."""
+    """What decides which kernel is faster: inputs, outputs, and groups of inputs that share a scale."""
 
     size_k: int
     size_n: int
@@ -31,7 +31,11 @@ class Shape(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """A layer as Marlin packed it for int8 activations, with zero points; what this vLLM has no use for is None."""
+    """A layer as Marlin packed it for int8 activations, with zero points; what this vLLM has no use for is None.
+
+    ``weight`` int32 [size_k / 16, 2 size_n], ``scale`` [groups, size_n], int16 seen as the activation type, ``zero``
+    int32 [groups, size_n / 8], ``factor`` float32 [], ``bias`` [size_n] in the order of the scales.
+    """
 
     weight: Any
     scale: Any
@@ -54,13 +58,15 @@ _marlin: list[tuple[Callable[..., Any], frozenset[str]]] = []
 def enlist(kernel: Any, layer: Any) -> Shape | None:
     """Note a layer that was packed; its shape, or None when the kernel here cannot read it.
 
-    It must not be padded, have groups of 32, 64 or 128 inputs, and 64 outputs or a multiple.
+    It is neither padded nor in another order of inputs, and has groups of 32, 64 or 128 inputs and 64 outputs or
+    a multiple.
     """
     size_k, size_n = kernel.config.partition_weight_shape
     packed = weights_of(kernel, layer, None)
     shape = Shape(size_k, size_n, packed.scale.shape[0])
     fits = (
         packed.weight.is_cuda
+        and not getattr(kernel.config, "has_g_idx", False)
         and size_k in (32 * shape.groups, 64 * shape.groups, 128 * shape.groups)
         and size_n % 64 == 0
         and packed.scale.shape[1] == size_n
@@ -84,14 +90,14 @@ def weights_of(kernel: Any, layer: Any, bias: Any) -> Weights:
 
 
 def run(x: Any, packed: Weights, shape: Shape, step: int) -> Any:
-    """The kernel of this overlay, on [tokens, size_k]."""
+    """The kernel of this overlay: activations [tokens, size_k] → [tokens, size_n], at most eight tokens."""
     import cockpit_int8_kernel
 
     return cockpit_int8_kernel.launch(x, packed, *shape, step)
 
 
 def marlin(x: Any, packed: Weights, shape: Shape) -> Any:
-    """vLLM's own way, on [tokens, size_k]."""
+    """vLLM's own way: activations [tokens, size_k] → [tokens, size_n], through int8."""
     import torch
     from vllm.scalar_type import scalar_types
 
@@ -143,7 +149,7 @@ def _like(x: Any, *given: Any) -> Any:
 
 
 def apply(x: Any, packed: Weights, shape: Shape) -> Any:
-    """The layer on activations of any shape [..., size_k]: what a compiled model calls."""
+    """The layer on activations of any shape [..., size_k]: what a compiled model calls. → [..., size_n]."""
     import torch
 
     rows = x.reshape(-1, shape.size_k).contiguous()
@@ -205,7 +211,9 @@ def choose(say: Callable[[str], None]) -> None:
         for rows in range(1, ROWS[-1] + 1):
             chosen.pop((shape, rows), None)
         try:
-            if not agrees(timed[0], shape):
+            if not all(
+                agrees(packed, shape) for packed in {packed.bias is None: packed for packed in found}.values()
+            ):
                 raise ArithmeticError("the two kernels disagree")
             races = [_race(timed, shape, rows) for rows in ROWS]
         except Exception as error:  # noqa: BLE001 - a server with Marlin alone is better than none

@@ -18,9 +18,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-ROWS = 8
-"""Tokens at once, at most: the columns of the instruction."""
-
 
 def assembly(bf16: bool, half: int) -> str:
     """PTX of one lane: 16 inputs of a tile times eight tokens, added to the sums.
