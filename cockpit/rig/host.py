@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +17,20 @@ from cockpit.http_get import to_look_up
 _PORTS_TRIED = 1000
 _LINGERING = {"TIME_WAIT", "FIN_WAIT1", "FIN_WAIT2", "CLOSE_WAIT", "LAST_ACK", "CLOSING"}
 """States of closed connections that keep a port from a plain bind though no server has it."""
+
+
+class TcpSocket(NamedTuple):
+    """One socket by its own address; ``status`` as psutil names it, no pid where the process cannot be seen."""
+
+    ip: str
+    port: int
+    status: str
+    pid: int | None
+
+    @property
+    def listens(self) -> bool:
+        """Whether it takes connections."""
+        return self.status == "LISTEN"
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,12 +95,19 @@ def port_owner(port: int) -> str | None:
 
     Processes of other users are visible to root only.
     """
+    owners = (one.pid for one in tcp_sockets() if one.port == port and one.listens)
+    return process_name(next(owners, None))
+
+
+def tcp_sockets() -> list[TcpSocket]:
+    """Every TCP socket of this network that has a port; none where the kernel's table cannot be read."""
     import psutil
 
-    for connection in psutil.net_connections(kind="tcp"):
-        if connection.laddr and connection.laddr.port == port and connection.status == psutil.CONN_LISTEN:
-            return process_name(connection.pid)
-    return None
+    try:
+        found = psutil.net_connections(kind="tcp")
+    except (psutil.Error, OSError, RuntimeError, LookupError):  # the last two: a row that psutil does not understand
+        return []
+    return [TcpSocket(one.laddr.ip, one.laddr.port, one.status, one.pid) for one in found if one.laddr]
 
 
 def process_name(pid: int | None) -> str | None:
@@ -130,11 +152,5 @@ def _binds(family: int, address: tuple[str, int], *, reuse: bool) -> bool:
 
 def _has_lingering_connections(port: int) -> bool:
     """Whether closed connections of ``port`` are still in the kernel's table and no listener is."""
-    import psutil
-
-    states = {
-        connection.status
-        for connection in psutil.net_connections(kind="tcp")
-        if connection.laddr and connection.laddr.port == port
-    }
-    return psutil.CONN_LISTEN not in states and bool(states & _LINGERING)
+    found = [one for one in tcp_sockets() if one.port == port]
+    return not any(one.listens for one in found) and any(one.status in _LINGERING for one in found)

@@ -11,6 +11,7 @@ import psutil
 
 from cockpit import paths
 from cockpit.redact import redact, secret_values
+from cockpit.rig.host import tcp_sockets
 from cockpit.rig.programs import program_pids, read_of
 from cockpit.supervisor import process
 from cockpit.supervisor.command_line import model_of, option, serve_words
@@ -88,13 +89,9 @@ def _is_of_another_home(pid: int) -> bool:
 def _listening_addresses() -> dict[int, list[tuple[str, int]]]:
     """Listening addresses by pid, as far as they can be seen."""
     found: dict[int, list[tuple[str, int]]] = {}
-    try:
-        connections = psutil.net_connections(kind="tcp")
-    except (psutil.Error, OSError):
-        return found
-    for one in connections:
-        if one.pid is not None and one.status == psutil.CONN_LISTEN and one.laddr:
-            found.setdefault(one.pid, []).append((one.laddr.ip, one.laddr.port))
+    for one in tcp_sockets():
+        if one.pid is not None and one.listens:
+            found.setdefault(one.pid, []).append((one.ip, one.port))
     return found
 
 

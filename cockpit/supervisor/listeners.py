@@ -12,9 +12,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
-import psutil
-
-from cockpit.rig.host import process_name
+from cockpit.rig.host import process_name, tcp_sockets
 from cockpit.supervisor import process, store
 from cockpit.supervisor.record import InstanceRecord
 
@@ -38,20 +36,27 @@ def anybody_listens(port: int) -> bool:
 
 
 def others_at(record: InstanceRecord) -> tuple[str, ...]:
-    """Who listens at the instance's address and is no process of it: ``python3 (pid 7)``; mostly nobody."""
+    """Who listens at the instance's address and is no process of it: ``python3 (pid 7)``; mostly nobody.
+
+    Nobody is named where that cannot be seen.
+    """
     if not anybody_listens(record.port):
         return ()
-    own = {who.pid for who in process.members_of(record)}
-    found = {
-        one.pid
-        for one in psutil.net_connections(kind="tcp")
-        if one.status == psutil.CONN_LISTEN
-        and one.laddr
-        and one.laddr.port == record.port
-        and one.pid not in own
-        and meets(record.host, one.laddr.ip)
-    }
+    found = _listening_besides(record)
+    if None in found:
+        # One that began to listen during the look has no process yet in psutil's list; another user's never has.
+        found = _listening_besides(record)
+    if None in found and process.owns_port(record, record.port) is not False:
+        found.discard(None)  # the instance's own, as a port is shared only within a user
     return tuple(_name(pid) for pid in sorted(found, key=lambda pid: pid or 0))
+
+
+def _listening_besides(record: InstanceRecord) -> set[int | None]:
+    """Pids that are none of the instance's and live; None among them is a process that cannot be seen."""
+    sockets = tcp_sockets()
+    own = {who.pid for who in process.members_of(record)}
+    there = {one.pid for one in sockets if one.listens and one.port == record.port and meets(record.host, one.ip)}
+    return {pid for pid in there - own if pid is None or process.identity(pid) is not None}
 
 
 def meets(host: str, listening: str) -> bool:
@@ -76,6 +81,7 @@ def _covers(wide: _Address, one: _Address) -> bool:
 def _name(pid: int | None) -> str:
     """The instance that it belongs to, or the program."""
     for record in store.load_all()[0]:
-        if pid is not None and pid in {who.pid for who in (record.process, *record.descendants) if who is not None}:
+        known = (who for who in (record.process, *record.descendants) if who is not None and who.pid == pid)
+        if any(process.is_alive(who) for who in known):
             return f"{record.name} (pid {pid})"
     return process_name(pid) or "a program of another user"

@@ -10,13 +10,17 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
+import psutil
 import pytest
 
 from cockpit.cli.serve import death, follow, served_json
 from cockpit.launch.types import LaunchPlan
+from cockpit.rig.host import port_is_free, port_owner, process_name
 from cockpit.session import Session
-from cockpit.supervisor import boot_watch, port_watch
+from cockpit.supervisor import boot_watch, port_watch, process, store
 from cockpit.supervisor.boot_watch import BootWatch, wait_ready
 from cockpit.supervisor.listeners import anybody_listens, meets, others_at
 from cockpit.supervisor.process import members_of
@@ -100,6 +104,58 @@ def test_a_port_that_is_taken_during_the_boot_is_told_at_once(
     assert last.life == "dead" and last.exit_code == 1
     assert said.count(f"port {free_port}, which cpu-fake is to serve on, is listened on by") == 1
     assert f"(pid {os.getpid()})" in said
+    assert stop(running).stopped
+
+
+@pytest.mark.parametrize(
+    "error", [psutil.AccessDenied(1), psutil.NoSuchProcess(1), PermissionError(13, "no"), RuntimeError("a row")]
+)
+def test_listeners_that_cannot_be_listed_are_nobody_and_no_error(
+    make_plan: Plans, free_port: int, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    running = start(make_plan("--boot-seconds", "60"))
+
+    def fail(**_: object) -> None:
+        raise error
+
+    with thief(free_port):
+        assert others_at(running.record) != () and port_owner(free_port) is not None
+        monkeypatch.setattr(psutil, "net_connections", fail)
+        assert others_at(running.record) == () and port_owner(free_port) is None
+        assert not port_is_free("127.0.0.1", free_port)
+    assert stop(running).stopped
+
+
+def test_a_listener_whose_process_is_seen_only_at_the_second_look_is_not_another_users(
+    make_plan: Plans, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = start(make_plan())
+    until_settled(running)
+    looks = [0]
+    real = psutil.net_connections
+
+    def late(**words: str) -> list[Any]:
+        looks[0] += 1
+        return [one._replace(pid=None) if looks[0] == 1 else one for one in real(**words)]
+
+    monkeypatch.setattr(psutil, "net_connections", late)
+    assert others_at(running.record) == () and looks == [2]
+    monkeypatch.setattr(psutil, "net_connections", lambda **words: [one._replace(pid=None) for one in real(**words)])
+    assert others_at(running.record) == (), "its own, for it listens there"
+    monkeypatch.setattr(process, "owns_port", lambda *_: False)
+    assert others_at(running.record) == ("a program of another user",)
+    monkeypatch.undo()
+    assert stop(running).stopped
+
+
+def test_a_pid_that_a_dead_instance_had_is_not_its_own_any_more(make_plan: Plans, free_port: int) -> None:
+    running = start(make_plan("--boot-seconds", "60"))
+    now = process.identity(os.getpid())
+    assert now is not None
+    dead = msgspec.structs.replace(now, birth=f"00000000{now.birth[8:]}")
+    store.save(msgspec.structs.replace(running.record, name="dead", process=dead, log="/x"))
+    with thief(free_port):
+        assert others_at(running.record) == (process_name(os.getpid()),)
     assert stop(running).stopped
 
 
