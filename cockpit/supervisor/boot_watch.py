@@ -84,7 +84,7 @@ class BootWatch:
 
     def tick(self) -> Progress:
         """One look. Dead comes with every line that the server left, ready with those that say how it came up."""
-        life = probe(self.running)
+        life = probe(self.running, self._port.patience(self._clock.seconds))
         if life == "starting":
             self._look_around()
         lines = self._read()

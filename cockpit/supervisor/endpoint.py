@@ -45,9 +45,9 @@ def base_url(url: str) -> str:
     return urlunsplit((parts.scheme, netloc if port is None else f"{netloc}:{port}", path, "", ""))
 
 
-def answers_health(url: str) -> bool:
-    """Whether GET /health of ``url`` gives 200, each piece within a second."""
-    return _get(url, "/health", None) is not None
+def answers_health(url: str, patience_seconds: float = _STEP_SECONDS) -> bool:
+    """Whether GET /health of ``url`` gives 200, each piece within ``patience_seconds``."""
+    return _get(url, "/health", None, patience_seconds) is not None
 
 
 def served_models(url: str, api_key: str | None = None) -> tuple[str, ...] | None:
@@ -60,13 +60,15 @@ def served_models(url: str, api_key: str | None = None) -> tuple[str, ...] | Non
     return tuple("".join(c for c in model.id if c.isprintable())[:_MAX_NAME] for model in found.data)
 
 
-def _get(url: str, path: str, api_key: str | None) -> bytes | None:
+def _get(url: str, path: str, api_key: str | None, step_seconds: float = _STEP_SECONDS) -> bytes | None:
     """The body of a 200, cut to a bound; None for anything else."""
     headers = {"Connection": "close"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
     try:
         parts = urlsplit(url)
-        with Connection(parts, _STEP_SECONDS) as connection:
-            head = connection.get(f"{parts.path.rstrip('/').removesuffix('/v1')}{path}", headers, _WHOLE_SECONDS)
+        with Connection(parts, step_seconds) as connection:
+            head = connection.get(
+                f"{parts.path.rstrip('/').removesuffix('/v1')}{path}", headers, max(step_seconds, _WHOLE_SECONDS)
+            )
             return _body(connection) if head is not None and head.status == 200 else None
     except (OSError, ValueError, KeyError, BrokenAnswerError, NoConnectionError, NoTlsError, SlowAnswerError):
         return None

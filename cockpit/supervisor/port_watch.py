@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cockpit.supervisor import process
 from cockpit.supervisor.listeners import others_at
+from cockpit.supervisor.ready import PATIENCE_SECONDS
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.silence import Silence
 
@@ -11,7 +12,9 @@ _LOOK_EVERY_SECONDS = 2.0
 _LISTENS_WITHIN_SECONDS = 10.0
 """uvicorn listens some milliseconds after it has said that the start-up is complete."""
 _ANSWERS_WITHIN_SECONDS = 60.0
-"""One that listens and does not answer may be very busy."""
+"""One that listens and does not answer may be very busy, and so may one be that does not even listen yet."""
+_PATIENT_SECONDS, _PATIENT_EVERY_SECONDS = 5.0, 15.0
+"""How long a late one is given for an answer, and how often: whoever looks waits as long."""
 
 
 class PortWatch:
@@ -22,6 +25,15 @@ class PortWatch:
         self._others: tuple[str, ...] = ()
         self._told: tuple[str, ...] = ()
         self._ready_since: float | None = None
+        self._late = False
+        self._patient_at = -_PATIENT_EVERY_SECONDS
+
+    def patience(self, seconds: float) -> float:
+        """How long to wait for an answer now: on a host that is very busy it takes more than a second."""
+        if not self._late or seconds - self._patient_at < _PATIENT_EVERY_SECONDS:
+            return PATIENCE_SECONDS
+        self._patient_at = seconds
+        return _PATIENT_SECONDS
 
     def warning(self, record: InstanceRecord, seconds: float) -> str | None:
         """A sentence when others came to listen on a booting server's port, once; looks every two seconds."""
@@ -36,48 +48,57 @@ class PortWatch:
     def unreachable(self, record: InstanceRecord, said_ready: bool, seconds: float) -> Silence | None:
         """Why a server does not answer although its log says that it is ready; None until it had time to."""
         if not said_ready:
-            self._ready_since = None
+            self._ready_since, self._late = None, False
             return None
         if self._ready_since is None:
             self._ready_since = seconds
         waited = seconds - self._ready_since
-        if waited < _LISTENS_WITHIN_SECONDS:
+        self._late = waited >= _LISTENS_WITHIN_SECONDS
+        if not self._late:
             return None
         if process.owns_port(record, record.port) is not False:
-            return self._mute(record, waited) if waited >= _ANSWERS_WITHIN_SECONDS else None
-        return self._taken(record, waited) if self._others else self._deaf(record, waited)
-
-    def _taken(self, record: InstanceRecord, waited: float) -> Silence:
-        return _final(
-            "port-taken",
-            waited,
-            f"{_names(self._others)} has port {record.port}",
-            "It will never answer there, not even once that one has ended: "
-            f"`cockpit stop {record.name}`, then serve it on another port (--set port=N).",
-        )
-
-    def _deaf(self, record: InstanceRecord, waited: float) -> Silence:
-        return _final(
-            "no-listener",
-            waited,
-            f"it does not listen on port {record.port}",
-            "Another server probably had the port for a moment, or its flags name another one: "
-            f"`cockpit stop {record.name}`, then start it again.",
-        )
-
-    def _mute(self, record: InstanceRecord, waited: float) -> Silence:
-        return _final(
-            "no-answer",
-            waited,
-            f"{record.url}/health does not answer with 200",
-            f"`cockpit logs {record.name}` shows its last lines; `cockpit stop {record.name}` ends it.",
-        )
+            return _mute(record, waited) if waited >= _ANSWERS_WITHIN_SECONDS else None
+        return _taken(record, waited, self._others) if self._others else _deaf(record, waited)
 
 
-def _final(kind: str, waited: float, but: str, fix: str) -> Silence:
-    """What nothing more will come of, after ``waited`` seconds."""
+def _taken(record: InstanceRecord, waited: float, others: tuple[str, ...]) -> Silence:
+    return _alarm(
+        "port-taken",
+        waited,
+        f"{_names(others)} has port {record.port}",
+        "It will never answer there, not even once that one has ended: "
+        f"`cockpit stop {record.name}`, then serve it on another port (--set port=N).",
+        final=True,
+    )
+
+
+def _deaf(record: InstanceRecord, waited: float) -> Silence:
+    return _alarm(
+        "no-listener",
+        waited,
+        f"it does not listen on port {record.port}",
+        "Another server probably had the port for a moment, or its flags name another one: "
+        f"`cockpit stop {record.name}`, then start it again.",
+        final=waited >= _ANSWERS_WITHIN_SECONDS,
+    )
+
+
+def _mute(record: InstanceRecord, waited: float) -> Silence:
+    """Never final: a listener that a busy host keeps from its answer gives it in the end."""
+    return _alarm(
+        "no-answer",
+        waited,
+        f"{record.url}/health does not answer with 200",
+        f"A very busy host may need longer: it is still asked. `cockpit logs {record.name}` shows its last lines; "
+        f"`cockpit stop {record.name}` ends it.",
+        final=False,
+    )
+
+
+def _alarm(kind: str, waited: float, but: str, fix: str, *, final: bool) -> Silence:
+    """What is wrong since ``waited`` seconds; final where nothing more will come of it."""
     sentence = f"its log says that it is ready, but {but}"
-    return Silence(id=kind, seconds=waited, alarm=True, sentence=sentence, fix=fix, final=True)
+    return Silence(id=kind, seconds=waited, alarm=True, sentence=sentence, fix=fix, final=final)
 
 
 def kept_port(record: InstanceRecord) -> str | None:

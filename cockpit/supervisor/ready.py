@@ -15,18 +15,20 @@ from cockpit.supervisor.spawn import Running, attach
 
 Life = Literal["starting", "ready", "dead"]
 State = Literal["starting", "ready", "stopping", "dead"]
+PATIENCE_SECONDS = 1.0
+"""With an answer that takes a healthy server some milliseconds."""
 _SPAWN_SECONDS = 10.0
 """How long another cockpit may need between its record and its spawn."""
 _STOP_SECONDS = 120.0
 """A stop that was asked for longer ago was given up: its cockpit died or the server withstood it."""
 
 
-def serves(record: InstanceRecord) -> bool:
+def serves(record: InstanceRecord, patience_seconds: float = PATIENCE_SECONDS) -> bool:
     """Whether the instance answers on its port, and not a stranger that has the port.
 
     Where nobody can say whose listener it is, the name of the model that it serves decides, if it gives one.
     """
-    if not answers_health(record.url):
+    if not answers_health(record.url, patience_seconds):
         return False
     owned = process.owns_port(record, record.port)
     if owned is None:
@@ -35,11 +37,12 @@ def serves(record: InstanceRecord) -> bool:
     return owned
 
 
-def probe(running: Running) -> Life:
+def probe(running: Running, patience_seconds: float = PATIENCE_SECONDS) -> Life:
     """Where the server is now. Notes readiness, descendants and death in the record when it first sees them.
 
     Ready means that its own process answered /health with 200 once; after that it is ready until the process is
     gone (vLLM ends it when an engine dies). A listener on its port that is known to be another's never counts.
+    ``patience_seconds`` is how long each piece of its answer may take.
     """
     end = running.poll()
     if end is not None:
@@ -49,7 +52,7 @@ def probe(running: Running) -> Life:
     record = running.record
     if record.ready_at is not None:
         return "ready"
-    if not serves(record):
+    if not serves(record, patience_seconds):
         return "starting"
     took = None if record.process is None else process.age_seconds(record.process)
     running.note(ready_at=time.time(), boot_seconds=took, **_belongings(record))

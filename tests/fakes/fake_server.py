@@ -86,6 +86,7 @@ class Handler(BaseHTTPRequestHandler):
 
     ready_at = 0.0
     hangs_at = float("inf")
+    health_takes = 0.0
     listens = False
     """A vLLM that was ready ends with exit code 0 all the same."""
 
@@ -94,6 +95,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(3600)
         ready = time.monotonic() >= self.ready_at
         if self.path == "/health":
+            time.sleep(self.health_takes)
             self.reply(200 if ready else 503, "text/plain", b"")
         elif self.path == "/v1/models":
             body = json.dumps({"object": "list", "data": [{"id": "fake", "max_model_len": 2048}]})
@@ -202,7 +204,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--chatty", action="store_true", help="ten thousand lines a second, for ever")
     parser.add_argument("--binds-early", action="store_true", help="bind at the start and listen at the end, as vLLM")
     parser.add_argument("--reuse-port", action="store_true", help="with --binds-early: SO_REUSEPORT, as vLLM 0.20")
-    parser.add_argument("--unhealthy", action="store_true", help="answers /health with 503")
+    parser.add_argument("--unhealthy", action="store_true", help="answers /health with 503 until a SIGUSR1")
+    parser.add_argument("--slow-health", type=float, default=0.0, help="seconds that an answer to /health takes")
     parser.add_argument("--no-listen", action="store_true", help="never open the port")
     return parser.parse_args()
 
@@ -251,6 +254,8 @@ def serve(args: argparse.Namespace, bound: socket.socket | None) -> None:
     server = bound_server(args.port) if bound is None else listening_server(bound)
     if args.unhealthy:
         Handler.ready_at = float("inf")
+        signal.signal(signal.SIGUSR1, lambda *_: setattr(Handler, "ready_at", 0.0))
+    Handler.health_takes = args.slow_health
     log("Starting to load model /models/fake...", "Worker")
     log("Model loading took 0.25 GiB memory and 0.100000 seconds", "Worker")
     log("Available KV cache memory: 1.5 GiB", "Worker")

@@ -63,6 +63,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port_watch, "_LISTENS_WITHIN_SECONDS", 1.0)
     monkeypatch.setattr(port_watch, "_ANSWERS_WITHIN_SECONDS", 2.0)
     monkeypatch.setattr(port_watch, "_LOOK_EVERY_SECONDS", 0.2)
+    monkeypatch.setattr(port_watch, "_PATIENT_EVERY_SECONDS", 2.0)
 
 
 def has_bound(log: str) -> bool:
@@ -193,12 +194,35 @@ def test_a_shared_port_is_told(make_plan: Plans) -> None:
         assert stop(running).stopped
 
 
-def test_a_server_that_listens_and_is_never_healthy_is_not_waited_for(make_plan: Plans) -> None:
+def test_a_server_that_listens_and_is_never_healthy_is_not_waited_for_without_end(
+    make_plan: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boot_watch, "GIVE_UP_SECONDS", 4.0)
     running = start(make_plan("--unhealthy"))
-    last = until_settled(running, 30)
+    *_, last = wait_ready(running)
     assert last.hopeless and last.silence is not None and last.silence.id == "no-answer"
     assert "/health does not answer with 200" in last.silence.sentence
     assert stop(running, grace_seconds=4).stopped
+
+
+def test_a_server_that_answers_late_is_ready_after_all(make_plan: Plans) -> None:
+    running = start(make_plan("--unhealthy"))
+    assert running.record.process is not None
+    alarmed = False
+    for progress in wait_ready(running, 60):
+        if progress.silence is not None and progress.silence.id == "no-answer" and not alarmed:
+            alarmed = True
+            assert not progress.hopeless and "still asked" in progress.silence.fix
+            os.kill(running.record.process.pid, signal.SIGUSR1)
+    assert alarmed and progress.life == "ready"
+    assert stop(running).stopped
+
+
+@pytest.mark.fault("a host so busy that every answer takes seconds", "its server is ready all the same")
+def test_a_server_whose_answers_take_longer_than_a_second_becomes_ready(make_plan: Plans) -> None:
+    running = start(make_plan("--slow-health", "1.5"))
+    assert until_settled(running, 60).life == "ready"
+    assert stop(running).stopped
 
 
 @pytest.mark.fault(
