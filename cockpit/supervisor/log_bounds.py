@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from cockpit import paths
+from cockpit.supervisor.origin import marked_pid
 
 MOST_BYTES = 64 << 20
 """A log that passed this is cut."""
@@ -76,7 +77,7 @@ def _cut(descriptor: int, log: Path, most_bytes: int, head_bytes: int) -> bool:
 
 def _copy(descriptor: int, start: int, target: Path) -> None:
     """Copy from ``start`` to the end, and what came meanwhile; a full disk copies nothing."""
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    draft = target.with_name(f".{target.name}.{marked_pid(os.getpid())}")
     try:
         copy = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:

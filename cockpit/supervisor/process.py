@@ -9,12 +9,12 @@ import os
 import signal
 import time
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 
 import msgspec
 import psutil
 
+from cockpit.supervisor.origin import boot_id
 from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
 
 _PROC = Path("/proc")
@@ -49,21 +49,12 @@ def _read_stat(pid: int) -> _Stat | None:
     return _Stat(pid, fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
-@cache
-def _boot_id() -> str:
-    try:
-        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
 def _identify(stat: _Stat) -> ProcessIdentity | None:
     try:
         start_time = psutil.Process(stat.pid).create_time()
     except psutil.Error:
         return None
-    boot_id = _boot_id()
-    birth = f"{boot_id}:{stat.start_ticks}" if boot_id else ""
+    birth = f"{boot_id()}:{stat.start_ticks}" if boot_id() else ""
     return ProcessIdentity(pid=stat.pid, start_time=start_time, birth=birth)
 
 

@@ -16,6 +16,7 @@ import msgspec
 from cockpit import paths
 from cockpit.errors import CockpitError
 from cockpit.supervisor.file_lock import hold, way_out
+from cockpit.supervisor.origin import marked_pid
 from cockpit.supervisor.record import FORMAT_VERSION, InstanceRecord
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -74,7 +75,7 @@ def _create(record: InstanceRecord) -> bool:
     A complete file is linked into place: no reader ever sees an empty one, and one of two cockpits loses.
     """
     target = _file(record.name)
-    draft = target.with_name(f".{record.name}.{os.getpid()}.{time.monotonic_ns()}")
+    draft = target.with_name(f".{record.name}.{marked_pid(os.getpid())}.{time.monotonic_ns()}")
     try:
         paths.write_atomic(draft, msgspec.json.format(msgspec.json.encode(record), indent=1))
         os.link(draft, target)

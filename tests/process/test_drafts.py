@@ -15,6 +15,7 @@ import pytest
 from cockpit import paths
 from cockpit.launch.types import LaunchPlan
 from cockpit.supervisor.drafts import drop_drafts
+from cockpit.supervisor.origin import marked_pid, pid_mark
 from cockpit.supervisor.spawn import start
 from cockpit.supervisor.stop import stop
 
@@ -97,7 +98,7 @@ def test_what_is_being_written_and_what_is_no_draft_stays(tmp_path: Path) -> Non
         (logs / name).write_text("mine")
         os.utime(logs / name, (old, old))
     sleeper = subprocess.Popen(["sleep", "600"])
-    fresh = logs / f".a.log.1.{sleeper.pid}"
+    fresh = logs / f".a.log.1.{marked_pid(sleeper.pid)}"
     fresh.write_text("of a cockpit that works")
     (logs / ".b.json.abcd1234").write_text("as well")
     (logs / ".c.log.1.999999999").mkdir()
@@ -110,3 +111,38 @@ def test_what_is_being_written_and_what_is_no_draft_stays(tmp_path: Path) -> Non
     sleeper.wait()
     fresh.write_text("of one that is gone")
     assert drop_drafts(home) == 1 and not fresh.exists()
+
+
+@pytest.mark.fault(
+    "a state home that is shared with another container or host", "what a cockpit there is writing stays"
+)
+@pytest.mark.parametrize("name", [".a.log.1.999999999{}", ".a.999999999{}.123456789", "..a.999999999{}.12.abcd_123"])
+def test_the_draft_of_a_cockpit_whose_pids_are_not_ours_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    folder = tmp_path / "home" / "logs"
+    folder.mkdir(parents=True)
+    mark = pid_mark()
+    monkeypatch.setattr("cockpit.supervisor.origin.pid_namespace", lambda: "pid:[4026532001]")
+    theirs = pid_mark()
+    assert theirs != mark and theirs
+    monkeypatch.undo()
+    foreign, earlier, own = (folder / name.format(f".{one}" if one else "") for one in (theirs, "", mark))
+    for path in (foreign, earlier, own):
+        path.write_text("x")
+    assert drop_drafts(folder.parent) == 1 and foreign.exists() and earlier.exists() and not own.exists()
+    for path in (foreign, earlier):
+        os.utime(path, (time.time() - 7200, time.time() - 7200))
+    assert drop_drafts(folder.parent) == 0
+    for path in (foreign, earlier):
+        os.utime(path, (time.time() - 90_000, time.time() - 90_000))
+    assert drop_drafts(folder.parent) == 2
+
+
+def test_how_old_a_draft_is_says_the_clock_of_its_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "home" / "logs"
+    folder.mkdir(parents=True)
+    (folder / ".b.json.abcd1234").write_text("being written")
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 3600)
+    assert drop_drafts(folder.parent) == 0

@@ -11,6 +11,7 @@ import pytest
 from cockpit import paths
 from cockpit.supervisor.log_bounds import MARK, bound, older_part, prune
 from cockpit.supervisor.logfile import Tail, last_lines
+from cockpit.supervisor.origin import marked_pid
 
 
 def write(path: Path, count: int, start: int = 0) -> None:
@@ -63,7 +64,7 @@ def test_a_full_disk_drops_what_it_cannot_keep(tmp_path: Path, monkeypatch: pyte
     real_write = os.write
 
     def full(descriptor: int, data: bytes) -> int:
-        if str(Path(f"/proc/self/fd/{descriptor}").readlink()).endswith(str(os.getpid())):
+        if str(Path(f"/proc/self/fd/{descriptor}").readlink()).endswith(marked_pid(os.getpid())):
             raise OSError(28, "No space left on device")
         return real_write(descriptor, data)
 
