@@ -37,7 +37,8 @@ def fit_json(fit: SlugFit) -> dict[str, Any]:
     """Whether a slug fits: as the forecast of `cockpit plan`, without what is said of each GPU."""
     whole = forecast_json(fit.forecast)
     short = {name: value for name, value in whole.items() if name not in ("per_gpu", "changes")}
-    return {**short, "fits": fit.fits, "reason": fit.reason, "needs_gpus": fit.needs_gpus}
+    blocked = None if fit.blocked is None else finding_json(fit.blocked)
+    return {**short, "fits": fit.fits, "reason": fit.reason, "needs_gpus": fit.needs_gpus, "blocked": blocked}
 
 
 def slug_json(entry: Entry, states: dict[str, ToggleState], values: dict[str, Any], fit: SlugFit) -> dict[str, Any]:

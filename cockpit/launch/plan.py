@@ -141,8 +141,8 @@ def toggle_states(ctx: Context) -> dict[str, ToggleState]:
     return {toggle.id: toggle_state(toggle.id, ctx) for toggle in TOGGLES}
 
 
-def _draft(entry: Entry, ctx: Context, facts: Facts) -> Draft:
-    slug = entry.slug
+def draft_of(slug: Slug, ctx: Context, facts: Facts) -> Draft:
+    """Flags and environment of a slug with the values of ``ctx``, without overlays."""
     draft = Draft()
     for name, text in slug.env.items():
         draft.env(name, text)
@@ -208,7 +208,7 @@ def make_plan(entry: Entry, chosen: Mapping[str, Any], facts: Facts, address: Ad
     no engine.
     """
     ctx = context_for(entry.slug, chosen, facts, address)
-    draft = _draft(entry, ctx, facts)
+    draft = draft_of(entry.slug, ctx, facts)
     subject = subject_of(facts, entry.model_source)
     forecast = full_forecast(ctx, subject)
     overlays = needed(ctx, int8=draft.value(SWITCH, facts.environ) is not None)

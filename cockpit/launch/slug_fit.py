@@ -10,9 +10,11 @@ import msgspec
 from cockpit.catalog.slug import Slug
 from cockpit.launch.forecast import forecast_of, gpus_missing
 from cockpit.launch.plan import Facts, context_for, subject_of
+from cockpit.launch.refusal import blocked_word, first_block
 from cockpit.launch.verdict import VERDICTS
 from cockpit.planner.forecast_types import Fits, Forecast
 from cockpit.rig.types import Rig
+from cockpit.rules.finding import Finding
 from cockpit.units import gib, tokens
 
 
@@ -24,25 +26,37 @@ class SlugFit(msgspec.Struct, frozen=True, kw_only=True):
     """Why it does not fit, is tight or is unknown: one sentence without a full stop at its end."""
     needs_gpus: int | None = None
     """So many GPUs it takes, where the rig has fewer."""
+    blocked: Finding | None = None
+    """What refuses its start, whatever its memory."""
     forecast: Forecast
 
 
 def slug_fit(slug: Slug, chosen: Mapping[str, Any], facts: Facts) -> SlugFit:
-    """Whether a slug fits the rig of ``facts`` with the values that were chosen."""
+    """Whether a slug fits the rig of ``facts`` with the values that were chosen, and what refuses its start."""
     ctx = context_for(slug, chosen, facts)
     forecast = forecast_of(ctx, subject_of(facts))
-    return SlugFit(fits=forecast.fits, reason=forecast.reason, needs_gpus=gpus_missing(ctx), forecast=forecast)
+    return SlugFit(
+        fits=forecast.fits,
+        reason=forecast.reason,
+        needs_gpus=gpus_missing(ctx),
+        blocked=first_block(slug, ctx, facts, forecast),
+        forecast=forecast,
+    )
 
 
 def fit_text(fit: SlugFit, width: int = 22) -> str:
     """What a list shows of it in ``width`` cells, twenty at least.
 
     ``2.38x +361,729``, ``tight +1,528``, ``tight -7,282 ±35,000``, ``no: needs 3.1 GiB more``, ``needs 4 GPUs``
-    or ``?``; with less room ``tight -7,282`` and ``needs 13.1 GiB more``.
+    or ``?``; with less room ``tight -7,282`` and ``needs 13.1 GiB more``. ``blocked: flags`` where its memory is not
+    what refuses it.
     """
     forecast = fit.forecast
     if fit.needs_gpus is not None:
         return "needs 1 GPU" if fit.needs_gpus == 1 else f"needs {fit.needs_gpus} GPUs"
+    if fit.blocked is not None and fit.fits != "no":
+        text = f"blocked: {blocked_word(fit.blocked)}"
+        return text if len(text) <= width else "blocked"
     if fit.fits == "unknown":
         return "?"
     if fit.fits == "no":

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from cockpit.session import Session
     from cockpit.supervisor.record import InstanceRecord
     from cockpit.tape import Replay
+    from cockpit.this_host import ThisHost
     from cockpit.tui.flag_asker import FlagAsker
 
 _SETTLED_SECONDS = 2.0
@@ -164,6 +165,14 @@ class CockpitApp(FixApp):
                 return
             judged[entry.slug.name] = self.session.judge(entry, host)
         tell(self, self._have_judged, judged)
+        self._ask_for_doubtful_flags(host)
+
+    def _ask_for_doubtful_flags(self, host: ThisHost) -> None:
+        """What a slug's flags are worth to a vLLM that was not asked yet is known some ten seconds later."""
+        from cockpit.launch.flag_facts import doubted
+
+        for engine in doubted(self.session.engines, self.session.catalog.entries, host.flags):
+            self.flags.ask(engine, lambda: tell(self, self.memory_changed))
 
     def memory_changed(self) -> None:
         """A server came, got ready or went: what is free is read again, and what fits with it."""

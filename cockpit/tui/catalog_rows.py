@@ -60,7 +60,8 @@ def fit_cell(judged: Candidate | None) -> tuple[str, str]:
         return "…", "dim"
     from cockpit.launch.slug_fit import fit_text
 
-    return fit_text(judged.declared, _FIT_CELLS), _FIT_STYLES[judged.declared.fits]
+    style = "bad" if judged.declared.blocked is not None else _FIT_STYLES[judged.declared.fits]
+    return fit_text(judged.declared, _FIT_CELLS), style
 
 
 def cells(
@@ -153,9 +154,14 @@ def _blocked_rows(states: dict[str, ToggleState]) -> list[Row]:
 def _fit_rows(judged: Candidate) -> list[Row]:
     from cockpit.launch.slug_fit import fit_sentence
 
-    sentence = fit_sentence(judged.declared)
-    rows: list[Row] = [[(f" {'memory':<16}", _FIT_STYLES[judged.declared.fits]), (sentence, "")]]
-    if judged.why not in (sentence, fit_sentence(judged.fit)):
+    fit, sentence = judged.declared, fit_sentence(judged.declared)
+    rows: list[Row] = [[(f" {'memory':<16}", _FIT_STYLES[fit.fits]), (sentence, "")]]
+    said = [sentence, fit_sentence(judged.fit)]
+    if fit.blocked is not None and fit.needs_gpus is None:
+        message = fit.blocked.message.rstrip(".")
+        rows.insert(0, [(f" {'blocked':<16}", "bad"), (message, "")])
+        said.append(message)
+    if judged.why not in said:
         rows.append([(f" {'':<16}", ""), (judged.why, "dim")])
     return rows
 
@@ -172,12 +178,15 @@ def sort_entries(entries: Iterable[Entry], order: str, judged: Mapping[str, Cand
 
 
 def _by_fits(entries: list[Entry], judged: Mapping[str, Candidate]) -> list[Entry]:
-    """Model by model, those first of which anything fits; within one as `cockpit best` ranks; the unknown last."""
+    """Model by model, those first of which anything can start and fits; within one as `cockpit best` ranks; what is
+    blocked after that, the unknown last."""
     from cockpit.launch.best import rank_key
 
     def rank(entry: Entry) -> tuple[Any, ...]:
         candidate = judged.get(entry.slug.name)
-        return (1, 0, quality_key(entry.slug)) if candidate is None else (0, *rank_key(candidate))
+        if candidate is None:
+            return 2, 0, quality_key(entry.slug)
+        return int(candidate.declared.blocked is not None), *rank_key(candidate)
 
     best: dict[str, tuple[Any, ...]] = {}
     for entry in entries:

@@ -22,7 +22,7 @@ REPOSITORY = _HERE.parent.parent
 PAGE = _HERE.parent / "fixtures" / "metrics" / "cpu-0.32-tiny.txt"
 SLUG = """name: bench/model-{n}
 model: Bench {n}
-weights: {{repo: bench/model-{n}, format: auto-round, bits: 4, size_bytes: 18000000000, moe: false}}
+weights: {{repo: bench/model-{n}, format: auto-round, bits: 4, size_gib: 16.8, moe: false}}
 tensor_parallel: 2
 max_model_len: 131072
 """

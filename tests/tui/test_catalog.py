@@ -96,7 +96,7 @@ def placeholder(pilot: Cockpit) -> str:
 
 
 async def test_fits_come_after_the_first_frame_and_sort_model_by_model(make_session: MakeSession) -> None:
-    session = make_session(rig_of(2))
+    session = make_session(replace(rig_of(2), described="two cards"))
     session.__dict__["_found_engines"] = ([], [])
     async with opened(session) as pilot:
         await until(pilot, lambda: app_of(pilot).judged)
@@ -194,7 +194,11 @@ def test_models_of_which_something_fits_come_first(session: Session) -> None:
     entries = session.catalog.entries
     last = max(entry.slug.model for entry in entries)
     judged: Any = {
-        entry.slug.name: SimpleNamespace(state="fits" if entry.slug.model == last else "out", slug=entry.slug)
+        entry.slug.name: SimpleNamespace(
+            state="fits" if entry.slug.model == last else "out",
+            slug=entry.slug,
+            declared=SimpleNamespace(blocked=None),
+        )
         for entry in entries
     }
     models = list(dict.fromkeys(entry.slug.model for entry in sort_entries(entries, BY_FITS, judged)))

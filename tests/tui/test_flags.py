@@ -1,4 +1,4 @@
-"""A flag that the installed vLLM does not know is said on the card, though asking it takes its time."""
+"""A flag that the installed vLLM does not know is said in list and on card, though asking it takes its time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cockpit.rig.flags import cached_flags
 from cockpit.session import Session
 from cockpit.supervisor import store
 
-from .helpers import open_card, opened, until, until_shown
+from .helpers import cell_of, mark, open_card, opened, until, until_shown
 from .world import cpu_slug
 
 
@@ -24,6 +24,9 @@ async def test_the_engine_is_asked_in_the_background_and_the_card_says_what_it_r
     file = cpu_slug("cpu/odd")
     file.write_text(file.read_text().replace("load-format: dummy", "load-format: dummy, swap-space: 4"))
     async with opened(session) as pilot:
+        await until(pilot, lambda: cell_of(pilot, "cpu/odd", "fits") == "blocked: flags")
+        await mark(pilot, "cpu/odd")
+        await until_shown(pilot, "blocked         vLLM 0.32.0 does not know --swap-space")
         await open_card(pilot, "cpu/odd")
         await until_shown(pilot, "does not know --swap-space")
         await pilot.press("S")
