@@ -191,7 +191,8 @@ class InstanceWatch:
         self._sampler = Sampler(
             record.url,
             pids=self._members.pids,
-            gpu_indices=record.gpus or None,
+            gpu_indices=record.gpus,
+            read_gpus=bool(record.gpus),  # the CPU build has none: another's memory is no upper bound of its own
             int8=lambda: int8_of(record, self._boot),
             log_pool=self._log_pool,
             context_tokens=lambda: None if self._behind else self._iterations.tokens,

@@ -13,9 +13,21 @@ import psutil
 from cockpit.rig.nvml import NoDriverError, load_nvml
 from cockpit.telemetry.frame import GpuReading
 from cockpit.telemetry.gpu_shares import Share, name_of, shares
-from cockpit.telemetry.nvml import LOST, NOT_SUPPORTED, Device, Memory, merged, start_problem
+from cockpit.telemetry.nvml import (
+    LOST,
+    NOT_SUPPORTED,
+    Device,
+    Memory,
+    lost_problem,
+    merged,
+    missing_problem,
+    start_problem,
+    together,
+)
 
 _TRAFFIC_TICKS, _TRAFFIC_TICKS_AT_MOST = 5, 20
+_START_AGAIN_READINGS = 30
+"""A driver that was not there, or whose every GPU fell silent, may have been loaded (anew) meanwhile."""
 _TRAFFIC_CPU_A_TICK = 0.002
 """Seconds of processor time that the question for PCIe traffic may cost, on average."""
 
@@ -37,7 +49,7 @@ class _Fixed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GpuReader:
-    """Reads GPUs once a tick; NVML is loaded and initialised at the first reading.
+    """Reads GPUs once a tick; NVML is loaded and initialised at the first reading, and anew where it gives nothing.
 
     ``indices`` limits the reading to some GPUs, the instance's own (all by default); ``nvml`` replaces the pynvml
     module in tests, ``name_of`` says what process a pid is, ``cpu_clock`` gives the
@@ -58,6 +70,7 @@ class GpuReader:
         self._fixed: dict[int, _Fixed] = {}
         self._traffic: dict[int, tuple[float | None, float | None]] = {}
         self._problem: str | None = None
+        self._silent_readings = 0
         self._cpu_clock = cpu_clock
         self._turn = 0
         self._traffic_due = 0
@@ -65,26 +78,33 @@ class GpuReader:
 
     def read(self, pids: Collection[int] | None = None) -> GpuSample:
         """Every GPU now; ``pids`` are the instance's processes, None when they cannot be known."""
+        if self._silent_readings >= _START_AGAIN_READINGS:
+            self.close()
         if self._devices is None and self._problem is None:
             self._start()
         if not self._devices:
+            self._silent_readings += 1
             return GpuSample(problem=self._problem)
-        self._read_traffic(self._devices)
-        memory = {index: _memory(device) for index, device in self._devices.items()}
+        sample = self._sample(self._devices, pids)
+        self._silent_readings = 0 if any(map(_says_something, sample.gpus)) else self._silent_readings + 1
+        return sample
+
+    def _sample(self, devices: dict[int, Device], pids: Collection[int] | None) -> GpuSample:
+        self._read_traffic(devices)
+        memory = {index: self._memory(index, device) for index, device in devices.items()}
         used = {index: None if one[0] is None else one[0].used for index, one in memory.items()}
-        held = {index: self._held(index, device) for index, device in self._devices.items()}
-        assigned = self._indices is not None or len(self._devices) == 1
+        held = {index: self._held(index, device) for index, device in devices.items()}
+        assigned = self._indices is not None or len(devices) == 1
         parts = shares(held, used, frozenset(pids or ()), assigned, self._name_of)
-        gpus = tuple(
-            self._reading(index, device, *memory[index], parts[index]) for index, device in self._devices.items()
-        )
+        gpus = tuple(self._reading(index, device, *memory[index], parts[index]) for index, device in devices.items())
         return GpuSample(gpus=gpus, problem=_silent_ones(gpus) or self._problem)
 
     def close(self) -> None:
         """Shut NVML down; a later reading starts it again."""
         if self._devices is not None:
             Device(self._nvml).ask("nvmlShutdown")
-        self._devices = None
+        self._devices, self._problem, self._silent_readings = None, None, 0
+        self._fixed.clear()
 
     def _start(self) -> None:
         """Initialise NVML and find the handles, or note why that failed; it is not tried again every second."""
@@ -99,15 +119,20 @@ class GpuReader:
             self._problem = start_problem(error)
             return
         whole = Device(self._nvml)
-        count = whole.ask("nvmlDeviceGetCount") or 0
-        wanted = range(count) if self._indices is None else self._indices
-        handles = {index: whole.ask("nvmlDeviceGetHandleByIndex", index) for index in wanted}
-        self._devices = {index: Device(self._nvml, one) for index, one in handles.items() if one is not None}
-        missing = [str(index) for index, handle in handles.items() if handle is None]
+        count = whole.ask("nvmlDeviceGetCount")
+        wanted = range(count or 0) if self._indices is None else self._indices
+        self._devices, missing = {}, {}
+        for index in wanted:
+            handle = whole.ask("nvmlDeviceGetHandleByIndex", index)
+            if handle is None:
+                missing[index] = whole.last_error
+            else:
+                self._devices[index] = Device(self._nvml, handle)
         if missing:
-            self._problem = f"The NVIDIA driver has no GPU {', '.join(missing)}."
-        elif not handles:
-            self._problem = "The NVIDIA driver reports no GPU."
+            self._problem = missing_problem(missing)
+        elif not wanted:
+            how_many = "reports no GPU" if count == 0 else "does not say how many GPUs there are"
+            self._problem = f"The NVIDIA driver {how_many}."
 
     def _read_traffic(self, devices: dict[int, Device]) -> None:
         """PCIe traffic of one GPU: NVML measures it for 20 ms in each direction while it is asked.
@@ -127,6 +152,20 @@ class GpuReader:
         self._traffic_due = turn + pause
         sent, received = (None if value is None else value * 1000.0 for value in kilobytes)
         self._traffic[index] = (sent, received)
+
+    def _memory(self, index: int, device: Device) -> tuple[Memory | None, bool]:
+        """The GPU's memory, and whether that is the host's: one without its own (GB10) does not support the question.
+
+        Of a GPU that MIG splits a container may ask its own slices alone.
+        """
+        found, error = device.memory(), device.last_error
+        slices = self._fixed_of(index, device).slices
+        if found is None and slices is not None:
+            return together([part.memory() for part in slices]), False
+        if found is not None or error != NOT_SUPPORTED:
+            return found, False
+        host = psutil.virtual_memory()
+        return Memory(total=host.total, used=host.total - host.available, free=host.available), True
 
     def _held(self, index: int, device: Device) -> dict[int, int | None] | None:
         slices = self._fixed_of(index, device).slices
@@ -151,7 +190,7 @@ class GpuReader:
         rates = device.ask("nvmlDeviceGetUtilizationRates")
         power = device.ask("nvmlDeviceGetPowerUsage")
         limit = device.ask("nvmlDeviceGetEnforcedPowerLimit")
-        temperature = device.ask("nvmlDeviceGetTemperature", 0)  # NVML_TEMPERATURE_GPU
+        temperature = device.temperature()
         lost = device.last_error == LOST
         sent, received = self._traffic.get(index, (None, None))
         return GpuReading(
@@ -181,19 +220,14 @@ class GpuReader:
         )
 
 
-def _memory(device: Device) -> tuple[Memory | None, bool]:
-    """The GPU's memory, and whether that is the host's: one without its own (GB10) does not support the question."""
-    found = device.memory()
-    if found is not None or device.last_error != NOT_SUPPORTED:
-        return found, False
-    host = psutil.virtual_memory()
-    return Memory(total=host.total, used=host.total - host.available, free=host.available), True
+def _says_something(gpu: GpuReading) -> bool:
+    return gpu.total_bytes is not None or gpu.utilization_fraction is not None
 
 
 def _silent_ones(gpus: Sequence[GpuReading]) -> str | None:
     """One sentence about GPUs that say nothing; the others stay on the screen."""
     lost = [str(gpu.index) for gpu in gpus if gpu.lost]
     if lost:
-        return f"GPU {', '.join(lost)} is lost: `dmesg | grep Xid` says more, and only a reboot brings it back."
-    silent = [str(gpu.index) for gpu in gpus if gpu.total_bytes is None and gpu.utilization_fraction is None]
+        return lost_problem(lost)
+    silent = [str(gpu.index) for gpu in gpus if not _says_something(gpu)]
     return f"GPU {', '.join(silent)} does not answer NVML." if silent else None

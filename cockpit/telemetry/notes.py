@@ -45,6 +45,7 @@ IN_PROGRESS = (
     "A long prefill is in progress: {:,} tokens so far, by the KV pool's growth, as no counter shows it yet."
 )
 ESTIMATED = "Prefill is an estimate (≈): it holds a long prefill, spread over the time that its tokens took."
+PREEMPTED = "Requests were preempted: what they compute anew is in no counter, so prefill is more than is shown."
 BEGAN_BEFORE = "Prompts took longer than the window until their first token: all of their tokens count in it."
 ENGINES = "{} engines: rates, requests and capacity are their sum, use is weighted by capacity."
 ENGINE_RESTARTED = "Engine {} began anew (its counters fell): rates start over."
@@ -144,6 +145,8 @@ def _prefill(subject: Subject) -> list[str]:
         found.append(IN_PROGRESS.format(speed.prefill_in_progress_tokens))
     elif speed.prefill_is_estimate:
         found.append(ESTIMATED)
+    if subject.made.requests.preemptions_per_second and speed.prefill_basis not in {None, "iteration_log"}:
+        found.append(PREEMPTED)
     if subject.newest.counter("first_tokens") and subject.newest.counter("generation") == 0:
         found.append(POOLING)
     ttft, window = subject.made.latency.ttft_seconds.mean, subject.made.window_seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -20,6 +20,8 @@ _THROTTLES = {
 }
 """nvmlClocksEventReasons that hold clocks down; idle clocks and those that the user set are no reason."""
 _MAX_NVLINKS = 18
+_GPU_SENSOR = 0
+"""NVML_TEMPERATURE_GPU."""
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,8 +83,19 @@ class Device:
         ]
         if lists[0] is None and lists[1] is None:
             return None
-        # A process in both lists holds the same memory in both, so the second entry replaces the first.
-        return {process.pid: process.usedGpuMemory for some in lists for process in some or ()}
+        # A process in both lists holds the same memory in both; one of them may hide how much.
+        found: dict[int, int | None] = {}
+        for process in (process for some in lists for process in some or ()):
+            if found.get(process.pid) is None:
+                found[process.pid] = process.usedGpuMemory
+        return found
+
+    def temperature(self) -> int | None:
+        """Degrees Celsius; the first function is one that newer bindings may leave out."""
+        found = self.ask("nvmlDeviceGetTemperature", _GPU_SENSOR)
+        if found is None and self.last_error != LOST:
+            found = self.ask("nvmlDeviceGetTemperatureV", _GPU_SENSOR)
+        return None if found is None else int(found)
 
     def throttle(self) -> tuple[str, ...]:
         """Why the clocks are held down, in words."""
@@ -122,12 +135,40 @@ def merged(parts: Iterable[dict[int, int | None] | None]) -> dict[int, int | Non
     return whole
 
 
+def together(parts: Iterable[Memory | None]) -> Memory | None:
+    """The memory of the slices of one GPU that may be asked; None when there is none."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    return Memory(
+        total=sum(part.total for part in known),
+        used=sum(part.used for part in known),
+        free=sum(part.free for part in known),
+    )
+
+
+def lost_problem(indices: Iterable[str]) -> str:
+    """What to do about GPUs that fell off the bus."""
+    return f"GPU {', '.join(indices)} is lost: `dmesg | grep Xid` says more, and only a reboot brings it back."
+
+
+def missing_problem(codes: Mapping[int, int | None]) -> str:
+    """Why GPUs cannot be asked at all, by index and NVML's code, as one sentence about those of the first kind."""
+    code = next(iter(codes.values()))
+    alike = [str(index) for index, other in codes.items() if other == code]
+    if code == LOST:
+        return lost_problem(alike)
+    if code == _NO_PERMISSION:
+        return f"GPU {', '.join(alike)} may not be asked here: give the container or user its devices."
+    return f"The NVIDIA driver has no GPU {', '.join(alike)}."
+
+
 def start_problem(error: Exception) -> str:
     """Why NVML would not start, as one sentence."""
     text = str(error).rstrip(".")
     code = getattr(error, "value", None)
     if code == _MISMATCH:
-        return f"The NVIDIA driver was updated while it ran ({text}): reboot, or reload its modules."
+        return f"The NVIDIA driver was updated while it ran ({text}): reload its modules or reboot, then start anew."
     if code == _NO_PERMISSION:
         return f"The NVIDIA driver may not be asked here ({text}): give the container or user its devices."
     return f"no NVIDIA driver: {text}."

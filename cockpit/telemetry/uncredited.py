@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from cockpit.telemetry.blocks import attention_tokens
 from cockpit.telemetry.pool import LogPool, with_log
@@ -27,6 +28,8 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
     """A lower bound of what was computed and not credited, with the noise of half-filled blocks."""
     pending: float = 0.0
     """Growth that counts once the pool is seen growing a second time: a single jump may be anything."""
+    owed: float = 0.0
+    """Tokens of preempted requests, which the pool will hold again: no counter tells of them a second time."""
 
 
 class Uncredited(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +54,10 @@ def follow(before: Uncredited, old: Scrape, new: Scrape, log: LogPool | None = N
         grown = _unexplained(old.engines[name], engine, log)
         own_credit = _computed(engine) - _computed(old.engines[name])
         at_once = not before.by_engine and own_credit == 0
-        balances[name] = _balance(before.by_engine.get(name, Balance()), engine, grown, at_once)
+        balance = before.by_engine.get(name, Balance())
+        if grown is not None:
+            balance, grown = _with_preempted(balance, old.engines[name], engine, grown)
+        balances[name] = _balance(balance, engine, grown, at_once)
         credited += own_credit
     tokens = sum(one.tokens for name, one in balances.items() if one.tokens > _noise(new.engines[name]))
     # Tokens of a prefill that was given up were computed all the same: what is shown never falls below zero.
@@ -61,15 +67,24 @@ def follow(before: Uncredited, old: Scrape, new: Scrape, log: LogPool | None = N
 
 def _balance(before: Balance, engine: EngineScrape, grown: float | None, at_once: bool) -> Balance:
     """The account after growth of so many unexplained tokens; ``at_once`` needs no second growth to confirm it."""
+    owed = before.owed
     if grown is None or engine.gauges.get("running", 0.0) == 0:
-        return Balance()
+        return Balance(owed=owed if engine.gauges.get("waiting") else 0.0)
     if abs(grown) <= _half_filled(engine):
-        return Balance(tokens=max(0.0, before.tokens + grown), pending=before.pending)
+        return Balance(tokens=max(0.0, before.tokens + grown), pending=before.pending, owed=owed)
     if grown < 0:
-        return Balance(tokens=max(0.0, before.tokens + grown))
+        return Balance(tokens=max(0.0, before.tokens + grown), owed=owed)
     if before.pending or before.tokens or at_once:
-        return Balance(tokens=before.tokens + before.pending + grown)
-    return Balance(pending=grown)
+        return Balance(tokens=before.tokens + before.pending + grown, owed=owed)
+    return Balance(pending=grown, owed=owed)
+
+
+def _with_preempted(before: Balance, old: EngineScrape, new: EngineScrape, grown: float) -> tuple[Balance, float]:
+    """The account, and the growth without the part that is preempted requests coming back."""
+    if grown < 0 and new.counters.get("preemptions", 0.0) > old.counters.get("preemptions", 0.0):
+        return replace(before, owed=before.owed - grown), grown
+    back = min(max(0.0, grown), before.owed)
+    return replace(before, owed=before.owed - back), grown - back
 
 
 def _unexplained(old: EngineScrape, new: EngineScrape, log: LogPool | None) -> float | None:

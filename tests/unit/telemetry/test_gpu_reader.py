@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import psutil
 import pytest
 from fake_nvml import GIB, Nvml
@@ -231,3 +233,78 @@ def test_a_gpu_that_fell_off_the_bus_is_lost_and_the_other_stays():
 )
 def test_a_driver_that_does_not_start_says_what_to_do(code, words):
     assert words in GpuReader(nvml=Nvml(codes={"init": code})).read().problem
+
+
+def test_a_driver_that_is_loaded_later_is_found_after_half_a_minute():
+    nvml = Nvml(codes={"init": 9})
+    reader = GpuReader(nvml=nvml)
+    assert all(reader.read().problem.startswith("no NVIDIA driver") for _ in range(30))
+    assert nvml.calls == ["init"]
+    nvml.codes = {}
+    assert [gpu.index for gpu in reader.read().gpus] == [0, 1]
+
+
+@pytest.mark.parametrize("code", [1, 9, 15, 999])
+def test_a_driver_that_was_loaded_anew_is_started_anew_once_every_gpu_has_been_silent(code):
+    """Uninitialized, not loaded, lost or unknown: what each call says after its driver went away."""
+    nvml = Nvml()
+    reader = GpuReader(nvml=nvml)
+    assert reader.read().problem is None
+    nvml.codes = dict.fromkeys(
+        ("memory", "utilization", "power", "limit", "temperature", "compute", "graphics"), code
+    )
+    said = [reader.read().problem for _ in range(30)]
+    assert all(problem is not None and problem.startswith("GPU 0, 1") for problem in said)
+    assert nvml.calls.count("init") == 1
+    nvml.codes = {}
+    assert reader.read().problem is None
+    assert (nvml.calls.count("init"), nvml.calls.count("shutdown")) == (2, 1)
+
+
+def test_one_silent_gpu_of_two_starts_nothing_anew():
+    nvml = Nvml(codes={(call, 1): 15 for call in ("memory", "utilization", "temperature")})
+    reader = GpuReader(nvml=nvml)
+    assert all(reader.read().gpus[1].lost for _ in range(70))
+    assert nvml.calls.count("init") == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(15, "GPU 1 is lost"), (4, "GPU 1 may not be asked here"), (6, "has no GPU 1"), (999, "has no GPU 1")],
+)
+def test_a_gpu_without_a_handle_says_why(code, said):
+    sample = GpuReader(nvml=Nvml(codes={("handle", 1): code})).read()
+    assert [gpu.index for gpu in sample.gpus] == [0]
+    assert said in sample.problem
+
+
+def test_a_driver_that_does_not_say_how_many_gpus_there_are_is_not_one_without_any():
+    assert "does not say how many" in GpuReader(nvml=Nvml(fails={"count"})).read().problem
+
+
+def test_in_a_container_that_has_one_slice_the_memory_is_the_slices_and_not_the_hosts():
+    for code in (3, 4):
+        nvml = Nvml(codes={("memory", 0): code})
+        nvml.slices = (100,)
+        gpu = GpuReader(indices=[0], nvml=nvml).read().gpus[0]
+        assert (gpu.mig, gpu.unified_memory) == (True, False)
+        assert (gpu.total_bytes, gpu.used_bytes, gpu.free_bytes) == (24 * GIB, 22 * GIB, 2 * GIB)
+    nvml = Nvml(codes={"memory": 4})
+    nvml.slices = (100,)
+    assert GpuReader(indices=[0], nvml=nvml).read().gpus[0].total_bytes is None
+
+
+def test_a_process_whose_size_only_one_of_the_lists_hides_has_a_size():
+    nvml = Nvml([(0, 10, GIB)])
+    nvml.nvmlDeviceGetGraphicsRunningProcesses = lambda _: [SimpleNamespace(pid=10, usedGpuMemory=None)]
+    assert GpuReader(nvml=nvml).read({10}).gpus[0].instance_bytes == GIB
+
+
+def test_a_binding_that_left_the_old_temperature_out_is_asked_by_the_new_name():
+    class Newer(Nvml):
+        nvmlDeviceGetTemperature = None
+
+        def nvmlDeviceGetTemperatureV(self, handle, sensor):
+            return self._answer("temperature", 71 + sensor, handle)
+
+    assert GpuReader(nvml=Newer()).read().gpus[0].temperature_celsius == 71

@@ -14,6 +14,7 @@ from truth_server import TruthServer
 
 from cockpit.errors import CockpitError, FailedError
 from cockpit.telemetry.frame import Int8, Kv, Latencies, PrefixCache, Requests, Throughput
+from cockpit.telemetry.notes import PREEMPTED
 from cockpit.telemetry.pool import LogPool
 from cockpit.telemetry.sampler import Sampler, frame_to_json, sample_window
 
@@ -70,7 +71,7 @@ def test_a_steady_load_is_shown_within_two_percent(truth, ticking):
     assert frame.throughput.cached_prefill_tokens_per_second == pytest.approx(1100, rel=WITHIN)
     assert frame.throughput.decode_tokens_per_second == pytest.approx(90, rel=WITHIN)
     assert frame.kv.capacity_tokens == 884_160
-    assert (frame.age_seconds, frame.stale, frame.notes) == (0.0, False, ())
+    assert (frame.age_seconds, frame.stale, frame.notes) == (0.0, False, (PREEMPTED,))
     assert frame.host is not None
     assert frame.host.instance_bytes > 0
     assert (frame.gpus, frame.gpu_problem) == ((), None)

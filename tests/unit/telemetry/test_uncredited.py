@@ -67,10 +67,10 @@ def pool(**labels):
     )
 
 
-def scrape(second, used, running=1.0, computed=0.0, **counters):
+def scrape(second, used, running=1.0, computed=0.0, waiting=0.0, **counters):
     engine = EngineScrape(
         counters={"prompt_from:local_compute": computed, **counters},
-        gauges={"kv_usage": used / 100_000, "running": running},
+        gauges={"kv_usage": used / 100_000, "running": running, "waiting": waiting},
         pool=pool(),
     )
     return Scrape(at=second, clock=second, engines={"0": engine})
@@ -107,6 +107,27 @@ def test_a_prefill_that_is_given_up_was_computed_and_leaves_no_debt():
     assert given_up.prefill_tokens_per_second == pytest.approx(40_000 / 3)
     later = prefill(*scrapes, scrape(4, 500, computed=500.0), scrape(5, 500, computed=500.0))
     assert later.prefill_tokens_per_second == pytest.approx(40_500 / 5)
+
+
+def test_a_preempted_request_that_comes_back_is_no_prefill_in_progress():
+    """Two requests of 40,000 tokens decode; one loses its blocks, waits, and gets them again chunk by chunk."""
+    scrapes = [
+        scrape(0, 80_000, running=2.0, computed=80_000.0, preemptions=0.0),
+        scrape(1, 40_000, computed=80_000.0, preemptions=1.0, waiting=1.0),
+        *(scrape(2 + s, 48_000 + 8_000 * s, running=2.0, computed=80_000.0, preemptions=1.0) for s in range(5)),
+    ]
+    for last in range(2, len(scrapes) + 1):
+        shown = prefill(*scrapes[:last])
+        assert shown.prefill_in_progress_tokens is None and shown.prefill_tokens_per_second == 0.0
+    # All that was owed is back: what comes now is a prompt.
+    more = [scrape(7 + s, 80_000 + 4_000 * s, running=3.0, computed=80_000.0, preemptions=1.0) for s in range(1, 4)]
+    assert prefill(*scrapes, *more).prefill_in_progress_tokens == 12_000
+
+
+def test_a_preempted_request_that_waits_alone_is_owed_its_tokens_all_the_same():
+    gone = scrape(1, 0, running=0.0, waiting=1.0, preemptions=1.0)
+    scrapes = [scrape(0, 40_000, preemptions=0.0), gone, scrape(2, 20_000, preemptions=1.0)]
+    assert prefill(*scrapes, scrape(3, 40_000, preemptions=1.0)).prefill_in_progress_tokens is None
 
 
 def test_the_pool_of_a_version_that_does_not_label_it_is_the_logs():

@@ -9,7 +9,7 @@ from truth_modes import MODES
 from truth_server import TruthServer
 
 from cockpit.telemetry.figures import figures
-from cockpit.telemetry.notes import BY_CACHED, BY_HITS, FROM_LOG, INCLUDING_CACHED, NO_FIGURES, RESTARTED
+from cockpit.telemetry.notes import BY_CACHED, BY_HITS, FROM_LOG, INCLUDING_CACHED, NO_FIGURES, PREEMPTED, RESTARTED
 from cockpit.telemetry.pool import LogPool
 from cockpit.telemetry.scrape import EngineScrape, Scrape
 from cockpit.telemetry.vllm import parse_scrape
@@ -73,7 +73,7 @@ def test_a_steady_load_reads_as_it_is(truth, clock):
     assert shown.totals.prompt_computed_tokens == 25_000
     assert shown.totals.prompt_cached_tokens == 11_000
     assert shown.totals.requests_finished == 400
-    assert shown.notes == ()
+    assert shown.notes == (PREEMPTED,)
 
 
 def test_an_idle_server_shows_zero_rates_and_unknown_latencies(truth, clock):
