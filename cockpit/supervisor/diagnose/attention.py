@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from cockpit.supervisor.diagnose.settings import in_use
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import do, nearest, say, without
+from cockpit.supervisor.diagnose.words import added, nearest, plain_kv, say, without
 
 
 def _kv_type_fixes(seen: Evidence) -> list[Fix]:
@@ -26,11 +28,39 @@ def _card_fixes(seen: Evidence) -> list[Fix]:
     ]
 
 
+def _sink_fixes(seen: Evidence) -> list[Fix]:
+    version = re.match(r"0\.(\d+)", seen.boot.facts.vllm_version or "")
+    minor = None if version is None else int(version[1])
+    upgrade = Fix(text="Upgrade vLLM to 0.11 or later.")
+    by_variable = Fix(text="Or name the Triton backend.", env={"VLLM_ATTENTION_BACKEND": "TRITON_ATTN"})
+    by_flag = Fix(text="Or choose --attention-backend TRITON_ATTN, which has sinks on every card.")
+    return [
+        *([upgrade] if minor is None or minor < 11 else []),
+        without("attention_backend"),
+        *plain_kv(seen),
+        *([by_variable] if minor is None or minor < 20 else []),
+        *([by_flag] if minor is None or minor >= 14 else []),
+    ]
+
+
+def _head_size_fixes(seen: Evidence) -> list[Fix]:
+    own = Fix(text="Uninstall the flash-attn package: it is used where it is there, and vLLM brings its own.")
+    vision = added(
+        "mm_encoder_attn_backend=TORCH_SDPA", "Or add --mm-encoder-attn-backend TORCH_SDPA for the images."
+    )
+    return [
+        *([own, vision] if seen.in_frames(r"^flash_attn_interface\.py:") else []),
+        without("attention_backend", " and let vLLM choose"),
+        Fix(text="Or choose --attention-backend TRITON_ATTN or FLEX_ATTENTION (VLLM_ATTENTION_BACKEND before 0.20)."),
+    ]
+
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="turboquant-hybrid",
         patterns=(
             r"TurboQuant KV cache is not supported",
+            r"Unknown TurboQuant cache dtype",
             r"kv_cache_dtype not supported",
             r"kv[_ ]cache dtype.{0,60}(?:not supported|unsupported)",
             r"Selected backend (?P<backend>[\w.]+) is not valid for this configuration\. Reason: "
@@ -52,6 +82,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="0.19 to 0.33",
         explain=say(
             "The attention backend asks for more scratch memory than it had measured: the KV type is new to it."
+        ),
+        fixes=_kv_type_fixes,
+    ),
+    Symptom(
+        id="turboquant-hybrid",
+        patterns=(r"is invalid for input of size \d+", r"^(?:AssertionError|NotImplementedError)\b"),
+        frames=r":(?:_?reshape_kv_cache\w*|get_kv_cache_shape)$",
+        when=lambda seen: in_use("kv_cache_dtype", seen) not in (None, "auto"),
+        versions="0.19 to 0.33",
+        explain=lambda seen: (
+            f"The KV type {seen.arguments.get('kv_cache_dtype') or 'in use'} has a layout that the model cannot have."
         ),
         fixes=_kv_type_fixes,
     ),
@@ -107,19 +148,30 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=lambda seen: [*nearest(seen, "backend"), without("attention_backend", " and let vLLM choose")],
     ),
     Symptom(
+        id="head-size",
+        patterns=(
+            r"[Hh]ead size (?P<size>\d+) is not supported by (?P<backend>\w+)",
+            r"does not support headdim",
+            r"only supports? head dim(?:ension)?s?\b",
+        ),
+        versions="0.8 to 0.33",
+        explain=say(
+            "The attention backend {backend} has no kernel for heads of {size}.",
+            "The attention kernels in use do not do heads of the size that this model has.",
+        ),
+        fixes=_head_size_fixes,
+    ),
+    Symptom(
         id="attention-sinks",
         patterns=(
             r"[Ss]inks are only supported (?:in|with|for) [^\n]{1,60}",
             r"[Aa]ttention sinks? (?:is|are) not supported",
+            r"not (?:currently )?support (?:attention )?sinks",
         ),
         versions="0.10 to 0.33",
         explain=say(
             "The model has attention sinks (gpt-oss), and the attention backend in use has none on this card."
         ),
-        fixes=do(
-            "Upgrade vLLM to 0.11 or later.",
-            without("attention_backend"),
-            Fix(text="Or name the Triton backend, before 0.20.", env={"VLLM_ATTENTION_BACKEND": "TRITON_ATTN"}),
-        ),
+        fixes=_sink_fixes,
     ),
 )

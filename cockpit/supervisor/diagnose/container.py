@@ -110,6 +110,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"manifest (?:unknown|for (?P<image>\S+) not found)",
             r"pull access denied for (?P<image>[^\s,]+)",
             r"no matching manifest for (?P<image>\S+)",
+            r"failed to resolve reference \"(?P<image>[^\"\n]+)\"[^\n]*not found",
         ),
         versions="any",
         explain=say(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import do, plain_kv, reason, say
+from cockpit.supervisor.diagnose.words import added, do, plain_kv, reason, say
 
 
 def _one_worker(seen: Evidence) -> list[Fix]:
@@ -36,6 +36,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
             Fix(text="Let vLLM choose the cores.", env={"VLLM_CPU_OMP_THREADS_BIND": None}),
             "In a container the cores must be among those that it was given (--cpuset-cpus).",
         ),
+    ),
+    Symptom(
+        id="cpu-bf16",
+        patterns=(r"BF16 weight prepack needs the cpu support", r"bfloat16 is not supported on (?:this )?CPU"),
+        versions="any, CPU",
+        explain=say("This processor has no instructions for bfloat16, which the model's weights are in."),
+        fixes=do(added("dtype=float32", "Add --dtype float32: it takes twice the memory.")),
     ),
     Symptom(
         id="cpu-kv-type",

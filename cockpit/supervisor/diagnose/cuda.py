@@ -11,6 +11,11 @@ def _graph_fixes(seen: Evidence) -> list[Fix]:
     return [*less_utilization(seen), *no_graphs(seen)]
 
 
+def _corrupting(seen: Evidence) -> bool:
+    """Whether a failed launch may be the IOMMU's: several GPUs, and no kernel of vLLM's that it is known of."""
+    return in_use("tensor_parallel", seen) != 1 and not seen.incident.file
+
+
 _IOMMU = do(
     "Look at `dmesg | grep -E 'IO_PAGE_FAULT|Xid'`; boot the kernel with iommu=pt.",
     Fix(text="Or do without direct transfers between the GPUs.", env={"NCCL_P2P_DISABLE": "1"}),
@@ -65,7 +70,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"munmap_chunk\(\): invalid",
             r"unspecified launch failure",
         ),
-        when=lambda seen: "launch failure" not in seen.incident.text or in_use("tensor_parallel", seen) != 1,
+        when=lambda seen: "launch failure" not in seen.incident.text or _corrupting(seen),
         versions="any",
         explain=say(
             "Memory was corrupted under load: on AMD boards with several GPUs usually the IOMMU; the "
@@ -255,7 +260,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"device-side assert triggered",
             r"cudaErrorIllegalAddress",
             r"CUDA error: an illegal instruction",
-            r"CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR)",
+            r"CUBLAS_STATUS_EXECUTION_FAILED",
+            r"CUBLAS_STATUS_INTERNAL_ERROR(?! when calling `cublas\w*Create)",
         ),
         versions="any",
         explain=say(
@@ -321,7 +327,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="cublas",
-        patterns=(r"CUBLAS_STATUS_NOT_INITIALIZED", r"CUDNN_STATUS_NOT_INITIALIZED"),
+        patterns=(
+            r"CUBLAS_STATUS_NOT_INITIALIZED",
+            r"CUDNN_STATUS_NOT_INITIALIZED",
+            r"when calling `cublas(?:Lt)?Create",
+        ),
         versions="any",
         explain=say("A CUDA library could not start: most often the GPU had no memory left for it."),
         fixes=lambda seen: [*less_utilization(seen), Fix(text="Make sure that nothing else uses the GPU.")],

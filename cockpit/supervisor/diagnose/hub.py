@@ -18,9 +18,35 @@ def _missing(seen: Evidence) -> str:
         return f"{model or 'The model'} is there, and has no weights that vLLM reads (safetensors, bin or pt files)."
     if "No supported config format" in seen.incident.text:
         return f"{model or 'The model'} has no configuration that vLLM reads (config.json, or Mistral's params.json)."
+    if _GGUF_OF_REPO.search(model):
+        return f"{model} names a GGUF file in a repository, which this vLLM takes for a repository's name."
+    if "local directory specified" in seen.incident.text:
+        return f"{model or 'What the command names'} is no folder with a config.json, and no repository of that name."
     if model.startswith(("/", ".", "~")) or model.count("/") > 1:
         return f"There is no folder {model}: vLLM took the path for the name of a repository."
     return f"There is no model {model or 'of that name'}: neither a folder here nor a repository on the hub."
+
+
+_GGUF_OF_REPO = re.compile(r"^[\w.-]+/[\w.-]+:\w+$")
+
+
+def _missing_fixes(seen: Evidence) -> list[Fix]:
+    if _GGUF_OF_REPO.search(seen.groups.get("model", "")):
+        return [
+            Fix(text="Use a safetensors checkpoint of the model: AutoRound, AWQ or GPTQ for 4 bits, FP8 for 8."),
+            Fix(
+                text="Or serve the file with llama.cpp, or by its path (and --tokenizer) with a vLLM that reads GGUF."
+            ),
+        ]
+    diffusion = Fix(text="A folder with model_index.json is a model for images, which vLLM-Omni serves.")
+    return [
+        Fix(
+            text="Correct the path, or mount the folder into the container; `cockpit inspect PATH` says whether "
+            "a checkpoint is there."
+        ),
+        *([diffusion] if "local directory specified" in seen.incident.text else []),
+        Fix(text="A private repository needs HF_TOKEN: without it the hub says that there is none."),
+    ]
 
 
 _INVALID = re.compile(
@@ -128,11 +154,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="any",
         explain=_missing,
-        fixes=do(
-            "Correct the path, or mount the folder into the container; `cockpit inspect PATH` says whether "
-            "a checkpoint is there.",
-            "A private repository needs HF_TOKEN: without it the hub says that there is none.",
-        ),
+        fixes=_missing_fixes,
     ),
     Symptom(
         id="lock-held",

@@ -83,6 +83,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"cannot import name '(?:Self|override|TypeIs|Never|NotRequired|StrEnum|UTC)' from '(?:typing|enum)'",
             r"No module named '(?:tomllib|imp|distutils|cgi)'",
             r"requires a different Python",
+            r"excessive stack use: stack is \d+ deep",
         ),
         versions="any",
         explain=say("This vLLM, or a library of it, does not run on this version of Python."),

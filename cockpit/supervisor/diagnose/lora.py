@@ -54,6 +54,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"vLLM does not (?:yet )?support (?:DoRA|LoRA bias)",
             r"classification head \w+, but token_classify only supports LoRA",
             r"contains fused 3D MoE weights",
+            r"does not support fused MoE LoRA",
         ),
         versions="0.3 to 0.33",
         explain=_unsupported,

@@ -34,6 +34,7 @@ _OUT_OF_MEMORY = (
     r"CUBLAS_STATUS_ALLOC_FAILED",
     r"CUDNN_STATUS_ALLOC_FAILED",
     r"cudaErrorMemoryAllocation",
+    r"NVML_SUCCESS == \w+ INTERNAL ASSERT FAILED at \"[^\"]*CUDACachingAllocator",
     r"Triton Error \[\w+\]: out of memory",
     r"torch_call_dispatcher\(\s*\"aten::(?:new_)?empty\"",
 )

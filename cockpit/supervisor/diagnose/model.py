@@ -181,9 +181,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="config-broken",
-        patterns=(r"config file at '(?P<path>[^'\n]{1,300})' is not a valid JSON file",),
+        patterns=(
+            r"config file at '(?P<path>[^'\n]{1,300})' is not a valid JSON file",
+            r"validation errors? for ModelConfig\b.{0,60}"
+            r"(?:Expecting |Extra data|Unterminated string|Invalid control)[^\n]{0,60}: line \d+ column \d+",
+        ),
         versions="0.2 to 0.33",
-        explain=say("{path} is no valid JSON.", "The model's config.json is no valid JSON."),
+        explain=say("{path} is no valid JSON.", "A JSON file of the model is empty, cut off or no JSON."),
         fixes=do("Correct the file, or download it again; `cockpit inspect FOLDER` names the place."),
     ),
     Symptom(

@@ -146,6 +146,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Raise --limit-mm-per-prompt; each takes memory."),
     ),
     Symptom(
+        id="image-too-large",
+        notice="note",
+        patterns=(
+            r"(?P<kind>\w+) item with length (?P<tokens>\d+), which exceeds the pre-allocated encoder cache size "
+            r"(?P<most>\d+)",
+        ),
+        versions="0.8 to 0.33",
+        explain=say(
+            "A client sent an {kind} of {tokens} tokens, the server takes up to {most}, and answers with an error.",
+            "A client sent an image that is larger than the server takes, and gets an error.",
+        ),
+        fixes=do("Raise --max-num-batched-tokens, which the limit follows; or send smaller images."),
+    ),
+    Symptom(
         id="tool-parser-runtime",
         notice="note",
         patterns=(r"tool choice requires --enable-auto-tool-choice",),

@@ -168,7 +168,7 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
     _area(
         "vision-failed",
         "at the model's image, video or sound part",
-        r"^vllm/(?:multimodal|transformers_utils/processors?)\b|^vllm/.*(?:encoder_cache|encoder_cudagraph|mm_\w+)\.py"
+        r"^vllm/(?:multimodal|transformers_utils/processors?)\b|^vllm/.*(?:encoder_cache|encoder_cudagraph|(?<![a-z])mm_\w+)\.py"
         r"|^transformers/.*(?:image_process|video_process|processing_|feature_extraction)\w*\.py",
         joined(no_vision, do("Check that the processor's files are the original model's, of the same release.")),
     ),
@@ -277,7 +277,11 @@ def area_of(seen: Evidence) -> Symptom | None:
 def origin_of(seen: Evidence) -> Symptom | None:
     """What its part says of an exception; of a program's own mistake also that it is one."""
     area = area_of(seen)
-    if area is None or not is_fault(seen) or area.id in ("checkpoint-mismatch", "compile-failed", "vllm-fault"):
+    if (
+        area is None
+        or not is_fault(seen)
+        or area.id in ("checkpoint-mismatch", "compile-failed", "kv-connector-failed", "vllm-fault")
+    ):
         return area
     return msgspec.structs.replace(area, id="vllm-fault", fixes=joined(area.fixes, _FEWER_FLAGS))
 

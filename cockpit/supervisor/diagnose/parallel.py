@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import added, do, say
+from cockpit.supervisor.diagnose.words import added, do, say, without
 
 _NO_P2P = Fix(text="Do without direct transfers between the GPUs.", env={"NCCL_P2P_DISABLE": "1"})
 
@@ -38,6 +38,48 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "and --port does not change it."
         ),
         fixes=do("Start again; servers that start at once need a VLLM_PORT or --master-port each."),
+    ),
+    Symptom(
+        id="dp-address",
+        patterns=(
+            r"ZMQError: (?:Cannot assign requested address|No such device|Invalid argument)"
+            r" \(addr='tcp://(?P<address>[^']*)'\)",
+        ),
+        versions="0.8 to 0.33",
+        explain=say(
+            "The server's processes shall meet at {address}, which is no address of this machine.",
+            "The server's processes shall meet at an address that is not this machine's.",
+        ),
+        fixes=do(
+            "Give --data-parallel-address as the IP address of the machine that starts first, not as a name.",
+            Fix(text="On one machine let them meet on the loopback interface.", env={"VLLM_HOST_IP": "127.0.0.1"}),
+        ),
+    ),
+    Symptom(
+        id="dp-coordinator",
+        patterns=(r"DP Coordinator process failed",),
+        versions="0.17 to 0.33",
+        explain=say(
+            "The process that coordinates the replicas (--data-parallel-size) did not start in time: the machine or "
+            "its disk is slow, or it died."
+        ),
+        fixes=do(
+            "Look for an exception of the DP Coordinator above; without one start again: its files are cached now.",
+            without("data_parallel_size", ": one replica needs no coordinator"),
+        ),
+    ),
+    Symptom(
+        id="ray-resources",
+        patterns=(r"Created (?P<made>\d+) DP placement groups, expected (?P<wanted>\d+)",),
+        versions="0.10 to 0.33",
+        explain=say(
+            "Ray's nodes have room for {made} replicas, and the command says {wanted}.",
+            "Ray's nodes have room for another number of replicas than the command says.",
+        ),
+        fixes=do(
+            "Give --data-parallel-size-local, or as many nodes as the replicas need.",
+            Fix(text="Or let Ray fill one node first.", env={"VLLM_RAY_DP_PACK_STRATEGY": "fill"}),
+        ),
     ),
     Symptom(
         id="ray-resources",
@@ -121,14 +163,31 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do(_NO_P2P, added("disable_custom_all_reduce"), "Update the driver; set iommu=pt on AMD boards."),
     ),
     Symptom(
+        id="ranks-missing",
+        patterns=(
+            r"Timed out after \d+ seconds waiting for clients\. (?P<came>\d+)/(?P<all>\d+) clients joined",
+            r"Timed out after \d+ seconds waiting for clients",
+        ),
+        versions="any",
+        explain=say(
+            "Of {all} processes only {came} came together: the others died before, were not started, or cannot reach "
+            "the first.",
+            "Not all of the server's processes came together: the others died, were not started, or cannot reach "
+            "the first.",
+        ),
+        fixes=do(
+            "Look for the first exception of the other processes, on every machine.",
+            "Over several machines each needs the same sizes, its own rank, and the first one's address and ports.",
+        ),
+    ),
+    Symptom(
         id="nccl-timeout",
         patterns=(
             r"Watchdog caught collective operation timeout",
             r"ProcessGroupNCCL[^\n]{0,120}(?:timed? ?out|heartbeat)",
             r"(?:collective|all_?reduce|broadcast|barrier)[^\n]{0,60}timed out",
             r"RPC call to (?P<method>\w+) timed out",
-            r"DistStoreError: (?:Timed out|wait timeout)",
-            r"Timed out after \d+ seconds waiting for clients",
+            r"DistStoreError: wait timeout",
             r"TimeoutError: RPC",
             r"gloo/transport/[^\n]{1,200}Timed out",
         ),

@@ -171,7 +171,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"quantization method (?P<method>[\w-]+) is not supported for the current GPU.*?[Cc]apability: "
             r"(?P<least>\d+)\..*?(?P<now>\d+)",
-            r"Quantization scheme is not supported for the current GPU.*?capability: (?P<least>\d+)\..*?(?P<now>\d+)",
+            r"Quantization scheme is not supported for\W{1,8}the current GPU\..*?capability: "
+            r"(?P<least>\d+)\..*?(?P<now>\d+)",
             r"is not supported for the current GPU",
         ),
         versions="0.2 to 0.33",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Symptom
-from cockpit.supervisor.diagnose.words import do, say
+from cockpit.supervisor.diagnose.words import do, reason, say, without
 
 _TENSOR = r"(?:qweight|qzeros|g_idx|scales|weight_(?:packed|shape|scale\w*|zero_point)|input_scale|zero_point)"
 _LOADS = r":(?:\w*weight_loader\w*|load_weights|_load_(?!adapter)\w+|load_(?:row|column|merged|qkv)\w*)$"
@@ -52,6 +52,30 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do(
             "Use another export of the checkpoint (router gate and small layers in bf16), or a vLLM that "
             "its card names.",
+        ),
+    ),
+    Symptom(
+        id="no-classifier-head",
+        patterns=(r"not initialized from\s+checkpoint: \{[^}\n]{0,200}'(?:score|classifier)\.(?:weight|bias)'",),
+        versions="0.9 to 0.33",
+        explain=say("The command makes a classifier of the model, and the checkpoint has no head for it (score)."),
+        fixes=do(
+            without("convert", ": a language model is served as one"),
+            "An original Qwen3 reranker gets its head by --hf-overrides with classifier_from_token and "
+            "is_original_qwen3_reranker, as its card says.",
+        ),
+    ),
+    Symptom(
+        id="weights-loader",
+        patterns=(r"^\S",),
+        frames=r":(?:fastsafetensors|runai_\w+|instanttensor|tensorizer)_weights_iterator$",
+        versions="0.9 to 0.33",
+        explain=lambda seen: (
+            f"The fast loader that --load-format asks for failed, not the checkpoint: {reason(seen).rstrip('. ')}."
+        ),
+        fixes=do(
+            without("load_format", ": the plain loader reads the same files"),
+            "Upgrade the loader's package; GPUDirect Storage needs drivers and a file system that have it.",
         ),
     ),
     Symptom(

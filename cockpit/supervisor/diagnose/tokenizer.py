@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import added, count, do, nearest, no_vision, say, without
+from cockpit.supervisor.diagnose.words import added, count, do, nearest, no_vision, reason, say, without
 
 
 def _tokenizer_fixes(seen: Evidence) -> list[Fix]:
@@ -58,6 +58,68 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "The tokenizer's class is unknown to this vLLM's transformers: the checkpoint was saved by a newer one.",
         ),
         fixes=_tokenizer_fixes,
+    ),
+    Symptom(
+        id="tokenizer-newer",
+        patterns=(r"'list' object has no attribute 'keys'",),
+        frames=r":_set_model_specific_special_tokens$",
+        versions="0.6 to 0.33",
+        explain=say(
+            "The tokenizer was saved by transformers 5 (its extra_special_tokens is a list), and this vLLM has 4."
+        ),
+        fixes=do(
+            "Use a vLLM with transformers 5.",
+            "Or take tokenizer_config.json of the original model, or remove extra_special_tokens from it.",
+        ),
+    ),
+    Symptom(
+        id="tokenizer-mode",
+        patterns=(r"'?Mistral(?:Common)?Tokenizer'? object has no attribute '(?P<name>\w+)'",),
+        versions="0.10 to 0.33",
+        explain=say("The code for this model needs Hugging Face's tokenizer, and got Mistral's own."),
+        fixes=do(
+            without("tokenizer_mode", ", with --config-format and --load-format mistral"),
+            "Or use another release of vLLM.",
+        ),
+    ),
+    Symptom(
+        id="harmony-vocab",
+        patterns=(r"error downloading or loading vocab file",),
+        versions="0.10 to 0.33",
+        explain=say(
+            "gpt-oss needs a vocabulary file that its library (openai_harmony) downloads at boot, not from the hub, "
+            "and could not."
+        ),
+        fixes=do(
+            "Download o200k_base.tiktoken and cl100k_base.tiktoken from openaipublic.blob.core.windows.net/encodings "
+            "into a folder, and set TIKTOKEN_ENCODINGS_BASE to it.",
+            "Or let the server reach that address once.",
+        ),
+    ),
+    Symptom(
+        id="processor-config",
+        patterns=(r"size must contain '", r"The size dictionary must contain"),
+        versions="0.8 to 0.33",
+        explain=say("preprocessor_config.json was written for another release of transformers than vLLM's."),
+        fixes=do(
+            "Take preprocessor_config.json of the original model as it is now, or a vLLM with as old a transformers.",
+            Fix(text="Or leave the vision part out if you only send text.", set={"vision": "off"}),
+        ),
+    ),
+    Symptom(
+        id="grammar-crash",
+        patterns=(r"^\S",),
+        frames=r":(?:compile_grammar|_?(?:async_)?create_grammar|_create_grammar|grammar_init)$",
+        when=lambda seen: seen.incident.after_ready,
+        versions="0.8 to 0.33",
+        explain=lambda seen: (
+            "A request's JSON schema or grammar could not be compiled, and the engine died of it instead of refusing "
+            f"the request: {reason(seen).rstrip('. ')}."
+        ),
+        fixes=do(
+            "Upgrade vLLM: newer releases answer such a request with an error.",
+            "Until then keep that schema from the server, or try --structured-outputs-config.backend guidance.",
+        ),
     ),
     Symptom(
         id="processor-missing",

@@ -1,0 +1,69 @@
+"""Libraries of vLLM's environment in versions that this vLLM was not made with."""
+
+from __future__ import annotations
+
+import re
+
+from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
+from cockpit.supervisor.diagnose.words import do, say
+
+_OWN = (
+    r"(?:Model|Vllm|Cache|Parallel|Scheduler|Speculative|Compilation|Device|Load|Pooler|Kernel|Attention|Engine"
+    r"|\w*LoRA|\w*Quant\w*|\w*Tensors|\w*Marlin|Fp8|AWQ|GPTQ|ModelOpt\w*|Mxfp\d|INC|\w*Outputs|\w*Transfer)Config\b"
+)
+"""Configurations of vLLM itself."""
+_ANEW = (
+    "Install vLLM anew into an environment of its own, so that it gets the transformers that it was made with "
+    "(`pip check` names what does not fit)."
+)
+
+_LAST_BEFORE_5 = 12
+"""Minor version of the last vLLM that asks transformers for what 5 does not have (vllm-project/vllm#29686)."""
+
+
+def _older(seen: Evidence) -> list[Fix]:
+    version = re.match(r"0\.(\d+)", seen.boot.facts.vllm_version or "")
+    old = version is not None and int(version[1]) <= _LAST_BEFORE_5
+    what = "`uv pip install 'transformers<5'`" if old else "the one that was current when this vLLM came out"
+    return [Fix(text=f"Install an older transformers into vLLM's environment: {what}."), Fix(text="Or upgrade vLLM.")]
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        id="transformers-too-new",
+        patterns=(
+            r"has no attribute '?all_special_tokens_extended",
+            r"AmbiguousGlobalPerLayerAttributeError",
+        ),
+        versions="any",
+        explain=say("The transformers in vLLM's environment is newer than this vLLM can work with."),
+        fixes=_older,
+    ),
+    Symptom(
+        id="transformers-mismatch",
+        patterns=(
+            rf"^AttributeError: '(?!{_OWN})(?P<class>\w+Config)' object has no attribute '(?P<name>\w+)'",
+            r"^AttributeError: (?P<class>\w*Tokenizer\w*) has no attribute (?P<name>\w+)",
+        ),
+        versions="any",
+        explain=say(
+            "vLLM looks for {name} in transformers' {class}, which does not have it: the two are of versions that do "
+            "not go together, or the model is newer than this vLLM.",
+            "vLLM and the transformers in its environment are of versions that do not go together.",
+        ),
+        fixes=do(_ANEW, "If the model is newer than this vLLM, upgrade vLLM, and transformers with it."),
+    ),
+    Symptom(
+        id="torchcodec",
+        patterns=(r"Could not load libtorchcodec", r"libtorchcodec_core\d"),
+        versions="0.25 to 0.33",
+        explain=say(
+            "torchcodec, which decodes videos, cannot be loaded: the system has no FFmpeg, or it is a build for "
+            "another torch or CUDA."
+        ),
+        fixes=do(
+            "Install FFmpeg (`apt install ffmpeg`), and the torchcodec that goes with torch and its CUDA.",
+            "Or uninstall it if no videos are sent (`uv pip uninstall torchcodec`): most releases start without it.",
+        ),
+    ),
+)
