@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from cockpit.rig.version import version_numbers
-from cockpit.supervisor.boot_clock import boot_seconds
+from cockpit.supervisor.boot_clock import boot_seconds, slept_through
 from cockpit.supervisor.boot_state import BootState, StageId
 from cockpit.supervisor.key_files import KeyedFile, KeyFiles
 from cockpit.supervisor.record import InstanceRecord
@@ -142,12 +142,12 @@ def smaller_pool(record: InstanceRecord, boot: BootState) -> str | None:
 
 
 def remember(record: InstanceRecord, boot: BootState) -> None:
-    """Keep the times of a boot that got ready, once.
+    """Keep the times of a boot that got ready, once; none of one during which the host slept.
 
     Raises CockpitError when the state home cannot be written to.
     """
     seconds = boot_seconds(record)
-    if not record.engine_version or seconds is None or not boot.ready:
+    if not record.engine_version or seconds is None or not boot.ready or slept_through(record):
         return
     past = PastBoot(
         created_at=record.created_at,

@@ -11,7 +11,7 @@ import msgspec
 from cockpit.errors import CockpitError
 from cockpit.supervisor import boot_history, process
 from cockpit.supervisor.boot import BootLog
-from cockpit.supervisor.boot_clock import BootClock, boot_seconds
+from cockpit.supervisor.boot_clock import WORTH_SAYING_SECONDS, BootClock, boot_seconds, slept_through
 from cockpit.supervisor.boot_pace import Pace, pace_of
 from cockpit.supervisor.boot_state import BootState
 from cockpit.supervisor.diagnose.files import end_of
@@ -55,7 +55,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Not worth waiting for: ``silence`` says why."""
     exit_code: int | None = None
     pace: Pace | None = None
-    """Against earlier boots; None when there were none like it."""
+    """Against earlier boots; None when there were none like it, or the host slept meanwhile."""
     silence: Silence | None = None
     """Why a booting server writes nothing; None while it writes."""
     problem: str | None = None
@@ -84,7 +84,9 @@ class BootWatch:
 
     def tick(self) -> Progress:
         """One look. Dead comes with every line that the server left, ready with those that say how it came up."""
-        life = probe(self.running, self._port.patience(self._clock.seconds))
+        life = probe(self.running, self._port.patience(self._clock.awake))
+        if life == "starting" or self._was_starting:
+            self._problems.append(self._clock.told_sleep())
         if life == "starting":
             self._look_around()
         lines = self._read()
@@ -108,11 +110,16 @@ class BootWatch:
             lines=tuple(lines),
             behind=self._tail.unread_bytes > 0,
             exit_code=record.exit_code,
-            pace=pace_of(boot, seconds, self._expected),
+            pace=None if self._host_slept(record) else pace_of(boot, seconds, self._expected),
             silence=self._silence_now(record, boot) if life == "starting" else None,
             problem=self._told_once(),
             diagnosis=self._log.diagnosis(end_of(record, dead=True)) if life == "dead" else None,
         )
+
+    def _host_slept(self, record: InstanceRecord) -> bool:
+        if record.ready_at is None:
+            return self._clock.slept >= WORTH_SAYING_SECONDS
+        return slept_through(record)
 
     def _took(self, boot: BootState) -> float | None:
         """Until the first answer. Where nobody looked for it then, as after a `serve` that did not wait, the log has
@@ -135,9 +142,9 @@ class BootWatch:
         return self._clock.seconds if self._ended is None else self._ended
 
     def _silence_now(self, record: InstanceRecord, boot: BootState) -> Silence | None:
-        seconds = self._clock.seconds
+        seconds = self._clock.awake
         unreachable = self._port.unreachable(record, boot.ready, seconds)
-        return unreachable or self._silence.tick(record, self._tail.read_bytes, boot, seconds)
+        return unreachable or self._silence.tick(record, self._tail.read_bytes, boot, seconds, self._clock.slept)
 
     def _told_once(self) -> str | None:
         problems, self._problems = self._problems, []
@@ -145,7 +152,7 @@ class BootWatch:
 
     def _look_around(self) -> None:
         """What a booting server has begun, and who is on its port."""
-        seconds = self._clock.seconds
+        seconds = self._clock.awake
         self._problems.append(self._port.warning(self.running.record, seconds))
         if seconds - self._noted_at < _NOTE_EVERY_SECONDS:
             return

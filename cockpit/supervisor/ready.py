@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from cockpit.errors import CockpitError
 from cockpit.supervisor import memory_history, process
+from cockpit.supervisor.boot_clock import slept_since
 from cockpit.supervisor.endpoint import answers_health, served_models
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.shared_memory import existing, segments_of
@@ -55,7 +56,8 @@ def probe(running: Running, patience_seconds: float = PATIENCE_SECONDS) -> Life:
     if not serves(record, patience_seconds):
         return "starting"
     took = None if record.process is None else process.age_seconds(record.process)
-    running.note(ready_at=time.time(), boot_seconds=took, **_belongings(record))
+    slept = slept_since(record)
+    running.note(ready_at=time.time(), boot_seconds=took, boot_slept=slept, **_belongings(record))
     with contextlib.suppress(CockpitError):  # a home that cannot be written to costs the lesson, not the server
         memory_history.learn(running.record)
     return "ready"

@@ -67,6 +67,10 @@ class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
     ready_at: float | None = None
     boot_seconds: float | None = None
     """From the spawn to the first answer, by a clock that nobody sets; None where it was not measured."""
+    slept_before: float | None = None
+    """Seconds that the host had been suspended by the spawn, since its own start; None where nobody noted it."""
+    boot_slept: float | None = None
+    """How many of `boot_seconds` the host was suspended, at most; None where that is not known."""
     stop_requested_at: float | None = None
     ended_at: float | None = None
     exit_code: int | None = None

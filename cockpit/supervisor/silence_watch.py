@@ -30,13 +30,19 @@ class SilenceWatch:
         self._stages: tuple[BootStage, ...] = ()
         self._moved_at: float | None = None
 
-    def tick(self, record: InstanceRecord, log_bytes: int, boot: BootState, seconds: float) -> Silence | None:
-        """What to say of the silence ``seconds`` after the spawn; None while there is none, or nothing is known."""
+    def tick(
+        self, record: InstanceRecord, log_bytes: int, boot: BootState, seconds: float, slept: float = 0.0
+    ) -> Silence | None:
+        """What to say of the silence ``seconds`` after the spawn; None while there is none, or nothing is known.
+
+        The host was suspended for ``slept`` seconds besides, in which nobody can be heard.
+        """
         if self._moved_at is None or boot.stages != self._stages:
             self._stages, self._moved_at = boot.stages, seconds
         if log_bytes != self._bytes:
             # A log that was there before is not new: it has been silent since it was last written to.
-            self._heard_at = seconds - (_last_written_ago(record, seconds) if self._bytes is None else 0.0)
+            ago = _last_written_ago(record, seconds + slept) if self._bytes is None else 0.0
+            self._heard_at = seconds - max(0.0, ago - slept)
             self._bytes = log_bytes
             self._reader.forget()
             self._evidence = None

@@ -16,6 +16,7 @@ from cockpit.errors import CockpitError
 from cockpit.launch.render import shown_argv, shown_env
 from cockpit.launch.types import LaunchPlan
 from cockpit.supervisor import process, store
+from cockpit.supervisor.boot_clock import slept_seconds
 from cockpit.supervisor.drafts import drop_drafts
 from cockpit.supervisor.log_bounds import prune
 from cockpit.supervisor.record import InstanceRecord
@@ -135,6 +136,7 @@ def _draft(plan: LaunchPlan, name: str, created_at: float, forecast: dict[str, A
         values=plan.values,
         log=str(paths.logs_home().resolve() / f"{name}-{stamp}.log"),
         created_at=created_at,
+        slept_before=slept_seconds(),
         forecast=forecast,
     )
 
