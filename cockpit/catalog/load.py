@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import msgspec
 
 from cockpit.catalog.slug import Slug
 from cockpit.errors import CockpitError
+from cockpit.nearest import did_you_mean
 from cockpit.strict_yaml import MAX_BYTES, decode, read_text
 
 RESERVED_FLAGS = {
@@ -90,8 +90,7 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
                 raise CockpitError(problem.title, problem.detail, problem.fix)
         known = [known for entry in self.entries for known in (entry.slug.name, *entry.slug.aliases)]
         short = [entry.slug.name for entry in self.entries if entry.slug.short_name == name]
-        near = short or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "`cockpit slugs` lists them all."
+        hint = did_you_mean(name, short or known, "`cockpit slugs` lists them all.")
         raise CockpitError(f"no slug is named {name[:80]!r}", fix=hint)
 
     def matching(self, words: str) -> tuple[Entry, ...]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from cockpit.cli.options import plan_options, rig_option, session_of, verb
-from cockpit.cli.output import emit, say, table
+from cockpit.cli.output import emit, prose_table, say
+
+if TYPE_CHECKING:
+    from cockpit.rules.finding import ToggleState
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -38,11 +42,18 @@ def run(arguments: argparse.Namespace) -> int:
         [
             BY_ID[name].label,
             BY_ID[name].kind.show(check.values[name]),
-            "offered" if state.state == "offered" else f"blocked: {state.reason}",
+            _state_text(state),
         ]
         for name, state in check.toggles.items()
     ]
-    table(["TOGGLE", "VALUE", "STATE"], rows)
+    prose_table(["TOGGLE", "VALUE", "STATE"], rows)
     for finding in check.findings:
         say(describe(finding))
     return 2 if blocked else 0
+
+
+def _state_text(state: ToggleState) -> str:
+    """Whether a toggle is offered; if not, why, and what would change that."""
+    if state.state == "offered":
+        return "offered"
+    return f"blocked: {state.reason}" + (f". {state.fix}" if state.fix else "")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cockpit.cli.options import verb
-from cockpit.cli.output import emit, say, table, tell
+from cockpit.cli.output import emit, prose_table, say, tell
 from cockpit.errors import CockpitError
 from cockpit.units import tokens
 
@@ -59,7 +59,7 @@ def _many(source: Path, as_json: bool) -> int:
         rows = [
             [case.name, _verdict(case.diagnosis), _best_fix(case.diagnosis) or case.problem or ""] for case in cases
         ]
-        table(["CASE", "SYMPTOM", "FIX"], rows)
+        prose_table(["CASE", "SYMPTOM", "FIX"], rows, cut=0)
     counts = Counter(_kind(case.diagnosis) for case in cases)
     tell(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
     return 0

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,6 +16,8 @@ import msgspec
 from cockpit.errors import FailedError
 
 _VISIBLE_ANYWAY = {"\n", "\t"}
+_LEAST_PROSE = 24
+"""Cells of a column of prose, however narrow the terminal."""
 
 
 def plain(text: str) -> str:
@@ -105,6 +108,29 @@ def table(
             cell = _shortened(row[column], widths[column])
             parts.append(cell.rjust(widths[column]) if column in right else cell.ljust(widths[column]))
         say("  ".join(parts).rstrip())
+
+
+def prose_table(headers: Sequence[str], rows: Sequence[Sequence[str]], cut: int | None = None) -> None:
+    """Columns of which the last is prose.
+
+    On a terminal it wraps under its title, and ``cut`` is shortened in its middle to a third of the width. Elsewhere
+    a row is one line, and nothing is shortened.
+    """
+    if not sys.stdout.isatty():
+        table(headers, rows)
+        return
+    room = shutil.get_terminal_size((80, 24)).columns
+    cells = [[plain(cell).replace("\n", " ") for cell in row] for row in (headers, *rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(headers) - 1)]
+    if cut is not None:
+        widths[cut] = min(widths[cut], max(len(headers[cut]), room // 3))
+    beside = sum(widths) + 2 * len(widths)
+    for row in cells:
+        head = "  ".join(_shortened(cell, width).ljust(width) for cell, width in zip(row, widths, strict=False))
+        prose = textwrap.wrap(row[-1], max(_LEAST_PROSE, room - beside)) or [""]
+        say(f"{head}  {prose[0]}".rstrip())
+        for line in prose[1:]:
+            say(" " * beside + line)
 
 
 def _line_width(widths: Sequence[int], kept: Sequence[int]) -> int:

@@ -47,8 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
         emit([*(one for one, _ in found), *(problem_json(problem) for problem in catalog.problems)])
         return 0
     headers = ["SLUG", "WEIGHTS", "BPW", "GIB", "TP", "CONTEXT", "KV", "DRAFT", "INT8", "FITS"]
-    table(headers, [row for _, row in found], right=(2, 3, 4, 5), spare=(7, 6, 2, 3, 8, 4), cut=1)
-    if not found:
+    if found:
+        table(headers, [row for _, row in found], right=(2, 3, 4, 5), spare=(7, 6, 2, 3, 8, 4), cut=1)
+    else:
         say("No slug matches; `cockpit slugs` lists them all.")
     for problem in catalog.problems:
         tell(f"✕ {problem.name}: {problem.title}. {problem.detail} {problem.fix}".replace(".  ", ". "))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from cockpit.launch.rig_env import apply_rig_env
 from cockpit.launch.toggles import BY_ID, TOGGLES
 from cockpit.launch.types import LaunchPlan
 from cockpit.launch.values import parse_value
+from cockpit.nearest import nearest
 from cockpit.planner.calibration import Boot
 from cockpit.rig.flags import EngineFlags
 from cockpit.rig.types import Engine, HostFacts, Rig
@@ -88,11 +88,16 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise CockpitError(f"--set {pair[:60]} has no value", fix=f"Write --set {name or 'int8'}=VALUE.")
         if name not in BY_ID:
-            near = difflib.get_close_matches(name, BY_ID, n=2, cutoff=0.5)
-            hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(BY_ID)}."
-            raise CockpitError(f"no toggle is named {name[:60]!r}", fix=hint)
+            raise CockpitError(f"no toggle is named {name[:60]!r}", fix=_meant_toggle(name))
         values[name] = parse_value(name, BY_ID[name].kind, text)
     return values
+
+
+def _meant_toggle(word: str) -> str:
+    """By its id, or by what the card calls it."""
+    ids = {name.lower(): toggle.id for toggle in TOGGLES for name in (toggle.id, toggle.label.replace(" ", "_"))}
+    meant = dict.fromkeys(ids[name] for name in nearest(word, ids))
+    return f"Did you mean {' or '.join(meant)}?" if meant else f"There are: {', '.join(BY_ID)}."
 
 
 def effective_values(slug: Slug, chosen: Mapping[str, Any], facts: Facts) -> dict[str, Any]:

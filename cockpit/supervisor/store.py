@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import re
 import time
@@ -15,6 +14,7 @@ import msgspec
 
 from cockpit import paths
 from cockpit.errors import CockpitError
+from cockpit.nearest import did_you_mean
 from cockpit.supervisor.file_lock import hold, way_out
 from cockpit.supervisor.origin import marked_pid
 from cockpit.supervisor.record import FORMAT_VERSION, InstanceRecord
@@ -244,11 +244,6 @@ def find(text: str) -> InstanceRecord:
 def _unknown(text: str) -> CockpitError:
     records, _ = load_all()
     known = sorted({record.name for record in records} | {record.slug for record in records})
-    near = difflib.get_close_matches(text, known, n=3, cutoff=0.5)
-    if near:
-        fix = f"Did you mean {' or '.join(near)}?"
-    elif records:
-        fix = f"On record: {', '.join(record.name for record in records)}."
-    else:
-        fix = "None is recorded; start one with `cockpit serve SLUG`."
-    return CockpitError(f"no instance is called {text!r:.120}", "", fix)
+    listed = f"On record: {', '.join(record.name for record in records)}."
+    otherwise = listed if records else "None is recorded; start one with `cockpit serve SLUG`."
+    return CockpitError(f"no instance is called {text!r:.120}", "", did_you_mean(text, known, otherwise))

@@ -129,6 +129,15 @@ def test_check_names_every_toggle_and_every_finding(cockpit: Cockpit, cpu_engine
         assert (toggle["state"] == "blocked") == bool(toggle["reason"])
 
 
+def test_check_as_text_says_the_fix_of_every_blocked_switch_too(cockpit: Cockpit, cpu_engine: Path) -> None:
+    words = ("check", "cpu/tiny-qwen3", "--engine", str(cpu_engine))
+    text, found = cockpit(*words).out, cockpit(*words, "--json").json
+    blocked = [one for one in found["toggles"].values() if one["state"] == "blocked"]
+    assert blocked
+    for one in blocked:
+        assert f"blocked: {one['reason']}" + (f". {one['fix']}" if one["fix"] else "") in text
+
+
 def test_check_ends_with_2_when_a_finding_blocks(cockpit: Cockpit, cpu_engine: Path) -> None:
     done = cockpit("check", "cpu/tiny-qwen3", "--engine", str(cpu_engine), "--set", "int8=on", "--json")
     assert done.code == 2

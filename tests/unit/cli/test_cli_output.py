@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cockpit.cli.output import emit, plain, say, table, tell
+from cockpit.cli.output import emit, plain, prose_table, say, table, tell
 
 
 @given(st.text(alphabet=st.characters(categories=["Cc", "Cf", "Cs", "L"])))
@@ -99,3 +100,28 @@ def test_a_table_that_may_lose_nothing_keeps_everything(
     monkeypatch.setenv("COLUMNS", "40")
     table(*WIDE)
     assert "p" * 60 in capsys.readouterr().out
+
+
+PROSE = (["CASE", "FIX"], [["folder/" * 12 + "a.log", "Set max_model_len to a value that fits. " * 3], ["b.log", ""]])
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "132"])
+def test_prose_wraps_on_a_terminal_and_long_paths_keep_their_ends(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    prose_table(*PROSE, cut=0)
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert all(len(line) <= int(columns) for line in lines)
+    assert lines[1].startswith("fold") and "…" in lines[1] and "a.log  Set" in lines[1]
+    assert [word for line in lines[1:] for word in line.split() if "log" not in word] == PROSE[1][0][1].split()
+    assert lines[-1] == "b.log"
+
+
+def test_prose_that_is_piped_is_whole_and_a_line_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    prose_table(*PROSE, cut=0)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert all(cell.strip() in lines[1] for cell in PROSE[1][0])
