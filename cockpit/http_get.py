@@ -53,6 +53,9 @@ class Connection:
     def __init__(self, parts: SplitResult, step_seconds: float) -> None:
         """Connect. Raises NoConnectionError, NoTlsError, TimeoutError, and ValueError for what is no host."""
         host = parts.hostname or ""
+        if ":" in host:
+            # A zone is written as RFC 6874 wants it in a URL, or as all else writes it.
+            host = host.replace("%25", "%", 1)
         _require_plain(host)
         self._host = _host_header(parts.scheme, host, parts.port)
         self._socket = _connect(parts.scheme, host, parts.port or _PORTS[parts.scheme], step_seconds)

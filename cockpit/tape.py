@@ -24,6 +24,8 @@ MAX_OBSERVATIONS = 36_000
 MAX_BYTES = 256 * 1024**2
 """Of the text; a tape takes about a tenth of it, and a real hour about 20 MiB."""
 MAX_LINE_BYTES = 8 * 1024**2
+MAX_AT = 1e11
+"""Unix time in the year 5138: no later moment can be written as a date everywhere."""
 _HOME = "~"
 _FLUSH_OBSERVATIONS = 5
 """So often what was written reaches the disk: all that a recorder that is killed can lose."""
@@ -163,13 +165,18 @@ def _parse(path: Path, lines: Iterator[tuple[int, bytes]]) -> Tape:
     try:
         for seen in _observations(path, lines):
             observations.append(seen)
-    except EOFError:
-        if not observations:
+    except (EOFError, gzip.BadGzipFile) as error:
+        if not observations or not _lacks_its_end(error):
             raise
         is_cut = True
     if not observations:
         raise _bad(path, "nothing was recorded on it")
     return Tape(header=header, observations=tuple(observations), is_cut=is_cut)
+
+
+def _lacks_its_end(error: Exception) -> bool:
+    """Whether the file ends too early, or goes on with something else, where all before it is as it was written."""
+    return isinstance(error, EOFError) or str(error).startswith("Not a gzipped file")
 
 
 def _observations(path: Path, lines: Iterator[tuple[int, bytes]]) -> Iterator[Observation]:
@@ -180,6 +187,8 @@ def _observations(path: Path, lines: Iterator[tuple[int, bytes]]) -> Iterator[Ob
             seen = decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _bad(path, f"line {number}: {str(error)[:200]}") from error
+        if not 0 <= seen.frame.at <= MAX_AT:
+            raise _bad(path, f"line {number} is of no time that there is")
         if before is not None and seen.frame.at < before:
             raise _bad(path, f"line {number} is older than the one before")
         before = seen.frame.at
@@ -194,7 +203,9 @@ def _header(path: Path, line: bytes) -> Header:
     if header.format != FORMAT:
         raise _bad(path, "it is no tape")
     if header.version != VERSION:
-        raise _bad(path, f"it is of version {header.version}, and this cockpit reads version {VERSION}")
+        why = f"it is of version {header.version}, and this cockpit reads version {VERSION}"
+        other = "a newer cockpit" if header.version > VERSION else "the cockpit that recorded it"
+        raise CockpitError(f"{path} cannot be replayed", why, f"Replay it with {other}.")
     return header
 
 

@@ -7,6 +7,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
@@ -110,10 +111,18 @@ def _server_of(look: Look) -> Server:
 
 
 def _plain(server: Server) -> dict[str, Any]:
+    """One row of the JSON: without an answer it has the same fields, all unknown."""
+    from cockpit.telemetry.frame import Frame
     from cockpit.telemetry.sampler import frame_to_json
 
-    frame = {} if server.frame is None else frame_to_json(server.frame)
-    return {"url": server.url, "error": server.error, **frame}
+    frame = server.frame or Frame(at=time.time(), state="foreign")
+    return {"url": without_user(server.url), "error": server.error, **frame_to_json(frame)}
+
+
+def without_user(url: str) -> str:
+    """The URL without the user and password that may stand in it."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else url
 
 
 def _say_table(servers: list[Server]) -> None:
@@ -124,7 +133,7 @@ def row_of(server: Server) -> tuple[str, ...]:
     """The cells of one server."""
     from cockpit.telemetry import text
 
-    name = server.url.split("://")[-1].rpartition("@")[2]
+    name = without_user(server.url).split("://")[-1]
     frame = server.frame
     if frame is None:
         return (name, *[units.UNKNOWN] * (len(_HEADERS) - 2), server.error or "no figures yet")

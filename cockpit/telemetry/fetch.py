@@ -54,6 +54,8 @@ def metrics_url(url: str) -> str:
         raise CockpitError("This is not a server's URL", str(error), fix) from error
     if parts.scheme not in {"http", "https"} or not parts.hostname or not port_is_valid:
         raise CockpitError("This is not a server's URL", "it needs http:// or https:// and a host", fix)
+    if any(character <= " " or character == "\x7f" for character in parts.hostname):
+        raise CockpitError("This is not a server's URL", "a blank stands in its host", fix)
     path = parts.path.rstrip("/").removesuffix("/metrics").removesuffix("/v1")
     return urlunsplit((parts.scheme, parts.netloc, f"{path}/metrics", "", ""))
 

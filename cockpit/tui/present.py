@@ -30,13 +30,13 @@ def throughput_rows(frame: Frame, history: History, width: int) -> list[Row]:
         [
             label("prefill"),
             (prefill, "bold"),
-            (f"{cached:<{value_width - len(prefill)}}", ""),
+            (cached.ljust(value_width - len(prefill)), ""),
             (_spark(history, "prefill", spark_width), "bar"),
         ],
         [
             label("decode"),
             (decode, "bold"),
-            (f"{stream:<{value_width - len(decode)}}", ""),
+            (stream.ljust(value_width - len(decode)), ""),
             (_spark(history, "decode", spark_width), "bar2"),
         ],
     ]

@@ -76,7 +76,8 @@ def test_several_servers_are_a_table_and_one_that_is_gone_is_a_row_of_it() -> No
     assert first["throughput"]["decode_tokens_per_second"] == pytest.approx(90, rel=0.05)
     assert second["engines"] == 2
     assert second["throughput"]["decode_tokens_per_second"] == pytest.approx(120, rel=0.05)
-    assert "refused" in third["error"] and "throughput" not in third
+    assert "refused" in third["error"] and third.keys() == first.keys()
+    assert (third["engines"], third["throughput"]["decode_tokens_per_second"]) == (None, None)
     assert text.returncode == 1
     assert len(text.stdout.splitlines()) == 4
     assert "37.0 %" in text.stdout and "refused" in text.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from cockpit import units
 from cockpit.telemetry.frame import Frame, GpuHolder, GpuReading, Kv, Latencies, Latency, Source, Throughput
 from cockpit.telemetry.history import History
 from cockpit.tui.content import row_text
@@ -30,6 +31,14 @@ def test_an_estimated_prefill_and_one_with_cached_tokens_are_marked() -> None:
     assert "  2,498 tok/s computed" in shown()
     assert "≈ 2,498 tok/s computed" in shown(prefill_is_estimate=True)
     assert "tok/s incl. cached" in shown(prefill_basis="including_cached")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_speed_beyond_all_columns_is_shown_all_the_same(width: int) -> None:
+    speed = Throughput(prefill_tokens_per_second=1e120, decode_tokens_per_second=1e120, prefill_is_estimate=True)
+    rows = throughput_rows(Frame(at=0, state="ready", throughput=speed), History(), width)
+    assert all(units.rate(1e120) in row_text(row) for row in rows)
+    assert ["≈" in row_text(row) for row in rows] == [True, False]
 
 
 def test_a_percentile_beyond_the_last_bucket_reads_as_more_than_its_bound() -> None:

@@ -214,3 +214,15 @@ def test_who_does_not_speak_tls_is_said_not_to():
         with pytest.raises(NoTlsError):
             Connection(urlsplit(f"https://127.0.0.1:{listener.getsockname()[1]}/"), 1.0)
         thread.join(5)
+
+
+@pytest.mark.parametrize("url", ["http://[fe80::1%25eth0]:8000/x", "http://[fe80::1%eth0]:8000/x"])
+def test_a_zone_is_understood_however_it_is_written_and_not_told_to_the_server(monkeypatch, url):
+    ours, theirs = socket.socketpair()
+    hosts = []
+    monkeypatch.setattr(http_get, "_connect", lambda _scheme, host, *_: hosts.append(host) or ours)
+    with Connection(urlsplit(url), 1.0) as connection, theirs:
+        theirs.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        connection.get("/x", {}, 1.0)
+        assert b"Host: [fe80::1]:8000\r\n" in theirs.recv(4096)
+    assert hosts == ["fe80::1%eth0"]

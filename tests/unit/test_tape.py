@@ -126,7 +126,10 @@ LINE = msgspec.json.encode(seen(5.0))
         (packed(b'{"format":"other","version":1}'), "it is no tape"),
         (packed(b"[" * 100_000), "it is no tape"),
         (packed(b'{"format":"cockpit-tape","version":2}', LINE), "of version 2, and this cockpit reads version 1"),
+        (packed(b'{"format":"cockpit-tape","version":2}', LINE), "with a newer cockpit"),
+        (packed(b'{"format":"cockpit-tape","version":0}', LINE), "with the cockpit that recorded it"),
         (packed(HEADER), "nothing was recorded"),
+        *[(packed(HEADER, msgspec.json.encode(seen(at))), "line 2 is of no time") for at in (1e300, 1e12, -1.0)],
         (packed(HEADER, b"{}"), "line 2: "),
         (packed(HEADER, LINE, b"\xff\xfe"), "line 3: "),
         (packed(HEADER, LINE.replace(b'"ready"', b'"flying"')), "line 2: "),
@@ -156,6 +159,20 @@ def test_a_cut_tape_shows_what_is_intact(good, tmp_path):
     assert counts == sorted(counts) and 1 in counts and counts[-1] >= 9
     assert Replay(read_tape(cut)).position.endswith(", cut off there")
     assert not read_tape(good).is_cut
+
+
+def test_what_stands_behind_a_whole_tape_costs_nothing_of_it(good, tmp_path):
+    more = tmp_path / "more.tape"
+    more.write_bytes(good.read_bytes() + b"garbage")
+    assert read_tape(more).observations == read_tape(good).observations
+    assert read_tape(more).is_cut
+
+
+def test_a_tape_whose_sum_is_wrong_is_not_believed(good, tmp_path):
+    wrong = tmp_path / "wrong.tape"
+    wrong.write_bytes(good.read_bytes()[:-8] + bytes(8))
+    with pytest.raises(CockpitError, match="cannot be replayed"):
+        read_tape(wrong)
 
 
 def test_a_recorder_that_is_killed_leaves_a_tape(tmp_path):

@@ -41,7 +41,18 @@ def test_a_base_url_becomes_its_metrics_address(given, made):
 
 
 @pytest.mark.parametrize(
-    "given", ["", "localhost:8000", "ftp://host", "http://", "http://h:99999", "http://[::1", "x"]
+    "given",
+    [
+        "",
+        "localhost:8000",
+        "ftp://host",
+        "http://",
+        "http://h:99999",
+        "http://[::1",
+        "x",
+        "http://my host",
+        "http://a\x7f",
+    ],
 )
 def test_what_is_no_url_is_refused_with_a_fix(given):
     with pytest.raises(CockpitError) as caught:
