@@ -9,6 +9,12 @@ from typing import Any
 
 import pytest
 from faults import note_fault
+from hypothesis import HealthCheck, settings
+
+# The same examples every time, however fast the machine is; `--hypothesis-profile=explore` draws others.
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("explore"), derandomize=True)
+settings.load_profile("same")
 
 
 def pytest_configure() -> None:

@@ -94,13 +94,13 @@ class Handler(BaseHTTPRequestHandler):
     """Answers what the cockpit asks."""
 
     ready_at = 0.0
-    hangs_at = float("inf")
+    hangs_when: Path | None = None
     health_takes = 0.0
     listens = False
     """A vLLM that was ready ends with exit code 0 all the same."""
 
     def do_GET(self) -> None:
-        if time.monotonic() >= self.hangs_at:
+        if self.hangs_when is not None and self.hangs_when.exists():
             time.sleep(3600)
         ready = time.monotonic() >= self.ready_at
         if self.path == "/health":
@@ -147,6 +147,7 @@ def die(code: int, quietly: bool) -> None:
 def count_sigints(*_: object) -> None:
     """The first cancels at an await that does not come, the second is swallowed with its exception."""
     sigints.append(None)
+    os.write(1, b"SIGINT %d\n" % len(sigints))
     if len(sigints) == 3:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
@@ -193,6 +194,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("words", nargs="*", help="such as `serve MODEL`")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--boot-seconds", type=float, default=0.3)
+    parser.add_argument("--boots-when", type=Path, help="the boot goes on until there is such a file")
     parser.add_argument("--die-at", type=float, help="seconds after the start at which the process ends")
     parser.add_argument("--exit-code", type=int, default=1)
     parser.add_argument("--die-quietly", action="store_true", help="without a last word in the log")
@@ -208,7 +210,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--stubborn-children", action="store_true", help="children ignore SIGTERM")
     parser.add_argument("--shared-memory", action="store_true", help="children hold a segment and leak it")
     parser.add_argument("--dies-with-engine", action="store_true", help="ends when a child does, as vLLM does")
-    parser.add_argument("--hang-after", type=float, help="seconds after which no request is answered any more")
+    parser.add_argument("--hangs-when", type=Path, help="no request is answered once there is such a file")
     parser.add_argument("--secret-line", help="a line of the log, as given")
     parser.add_argument("--chatty", action="store_true", help="ten thousand lines a second, for ever")
     parser.add_argument("--binds-early", action="store_true", help="bind at the start and listen at the end, as vLLM")
@@ -244,14 +246,15 @@ def boot(args: argparse.Namespace) -> socket.socket | None:
         threading.Thread(target=die_with_engine, args=(engines,), daemon=True).start()
     if args.chatty:
         threading.Thread(target=chat, daemon=True).start()
-    if args.hang_after is not None:
-        Handler.hangs_at = time.monotonic() + args.hang_after
+    Handler.hangs_when = args.hangs_when
     if args.die_at is not None:
         threading.Timer(args.die_at, die, (args.exit_code, args.die_quietly)).start()
     bound = early_socket(args.port, args.reuse_port) if args.binds_early else None
     for number in range(args.flood_lines):
         sys.stdout.write(f"(EngineCore pid={os.getpid()}) DEBUG 11-29 20:00:00 [flood.py:1] line {number} of it\n")
     time.sleep(args.boot_seconds)
+    while args.boots_when is not None and not args.boots_when.exists():
+        time.sleep(0.02)
     return bound
 
 

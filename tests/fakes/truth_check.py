@@ -74,21 +74,23 @@ def show(mode: str, seconds: float = WINDOW_SECONDS) -> Shown:
             env=env,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
     return Shown(mode, done.returncode, json.loads(done.stdout) if done.returncode == 0 else {}, done.stderr)
 
 
 def show_all(modes: list[str], at_once: int = 6) -> dict[str, Shown]:
-    """The same for many modes, some at a time; what is not right is looked at once more.
+    """The same for many modes, some at a time; what is not right is looked at again, the last time alone.
 
-    On a busy machine an answer may lie for 2 % of the window before it is read: what is wrong is wrong twice.
+    On a busy machine an answer may lie for 2 % of the window before it is read: what is wrong is wrong every time.
     """
-    with ThreadPoolExecutor(at_once) as pool:
-        first = {shown.mode: shown for shown in pool.map(show, modes)}
-        wrong = [mode for mode, shown in first.items() if not _is_right(shown)]
-        return first | {shown.mode: shown for shown in pool.map(show, wrong)}
+    found: dict[str, Shown] = {}
+    for together in (at_once, at_once, 3, 1):
+        wrong = [mode for mode in modes if mode not in found or not _is_right(found[mode])]
+        with ThreadPoolExecutor(together) as pool:
+            found |= {shown.mode: shown for shown in pool.map(show, wrong)}
+    return found
 
 
 def _is_right(shown: Shown) -> bool:

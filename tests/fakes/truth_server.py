@@ -64,6 +64,8 @@ class TruthServer:
         """Only so many engines are left; None is all."""
         self.key: str | None = "k-1" if mode == "key" else None
         """The key that /metrics asks for, as a proxy may; None asks for none."""
+        self.scraped_at: list[float] = []
+        """When, by the clock, each text of figures was made: what passes before it is read is the machine's doing."""
         self.requests_seen: list[dict[str, str]] = []
         """Headers of each request, by lower-case name."""
         self._waits = wait_for_first_look
@@ -79,6 +81,10 @@ class TruthServer:
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 
+    def scraped_seconds(self, first: int = 0, last: int = -1) -> float:
+        """From one scrape to another, the first and the last unless given."""
+        return self.scraped_at[last] - self.scraped_at[first]
+
     def restart(self, new_process: bool = True) -> None:
         """Begin all counters anew, as a restarted server does."""
         self._began = self.clock()
@@ -92,7 +98,9 @@ class TruthServer:
         if self._waits:
             self._began, self._waits = self.clock() - mode.age_seconds, False
         model = "m-adapted" if mode.renamed and self.changed else "m"
-        registry.register(TruthCollector(mode, self._working(), self._process_started_at, model))
+        self.scraped_at.append(self.clock())
+        working = self._working(self.scraped_at[-1])
+        registry.register(TruthCollector(mode, working, self._process_started_at, model))
         if self.mode_name == "openmetrics":
             text = openmetrics.generate_latest(registry).decode().removesuffix("# EOF\n")
         else:
@@ -100,9 +108,9 @@ class TruthServer:
         shape = SHAPES.get(self.mode_name)
         return (text if shape is None else shape(text, self.changed)).encode()
 
-    def _working(self) -> dict[int, float]:
+    def _working(self, now: float) -> dict[int, float]:
         """The engines that are there, with the seconds since each began."""
-        mode, now = MODES[self.mode_name], self.clock()
+        mode = MODES[self.mode_name]
         seconds = dict.fromkeys(range(len(mode.engines))[: self.engines], now - self._began)
         if not self.changed:
             return {number: since for number, since in seconds.items() if number not in mode.late}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 import signal
 import socket
 import sys
@@ -15,8 +18,12 @@ from cockpit.launch.types import LaunchPlan
 from cockpit.rig.leftovers import Leftover, find_settled_leftovers
 from cockpit.supervisor import process, store
 from cockpit.supervisor.boot_watch import Progress, wait_ready
+from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.spawn import Running
 
+PATIENCE = 90.0
+"""Seconds; only what fails takes them, and everything here also runs on machines that have other things to do."""
+_PORTS = itertools.count()
 FAKE_SERVER = Path(__file__).parents[1] / "fakes" / "fake_server.py"
 
 
@@ -39,10 +46,12 @@ def _own_leftovers(home: str) -> tuple[Leftover, ...]:
 
 @pytest.fixture
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """A port that stays free until it is bound: none that the kernel gives out to others meanwhile."""
+    while True:
+        port = 10_000 + os.getpid() % 600 * 16 + next(_PORTS) % 16
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 @pytest.fixture
@@ -70,19 +79,24 @@ def make_plan(free_port: int, tmp_path: Path) -> Callable[..., LaunchPlan]:
     return make
 
 
-def until_settled(running: Running, timeout: float = 20.0) -> Progress:
+def until_settled(running: Running, timeout: float = PATIENCE) -> Progress:
     """The last progress of a boot: ready, dead or timed out."""
     *_, last = wait_ready(running, timeout)
     return last
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def wait_for(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         if condition():
             return True
         time.sleep(0.02)
     return condition()
+
+
+def titled(record: InstanceRecord) -> int:
+    """How many processes of a server there are that have come as far as their title, which is their first act."""
+    return 1 + sum(process.is_engine(who) for who in process.members_of(record) if who != record.process)
 
 
 def pids_of_session(leader: int) -> list[int]:

@@ -13,21 +13,20 @@ from cockpit.supervisor.boot_watch import BootWatch
 from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
 from cockpit.supervisor.spawn import Running
 
-from .conftest import until_settled, wait_for
+from .conftest import titled, until_settled, wait_for
 
 FAMILY = ("--fork-children", "1", "--shared-memory", "--dies-with-engine")
 """A server, an engine, a worker, and two segments; it ends when its engine does, as vLLM."""
 NAME = "cpu-fake"
-PATIENCE = 30.0
 
 
 def begun(running: Running) -> bool:
     """Wait until server, engine, worker and both segments are there."""
 
     def there() -> bool:
-        return len(process.members_of(running.record)) == 3 and len(segments(running.record)) == 2
+        return titled(running.record) == 3 and len(segments(running.record)) == 2
 
-    return wait_for(there, PATIENCE)
+    return wait_for(there)
 
 
 def segments(record: InstanceRecord) -> list[Path]:
@@ -62,9 +61,9 @@ def at_stage(running: Running, stage: str) -> None:
     assert begun(running)
     BootWatch(running).tick()
     if stage != "loading":
-        assert until_settled(running, PATIENCE).life == "ready"
+        assert until_settled(running).life == "ready"
     if stage == "stopping":
         running.update(stop_requested_at=time.time())
 
 
-BOOTS = {"loading": "60", "ready": "0.2", "stopping": "0.2"}
+BOOTS = {"loading": "3600", "ready": "0.2", "stopping": "0.2"}

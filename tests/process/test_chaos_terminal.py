@@ -23,7 +23,7 @@ from cockpit.supervisor.ready import state_of
 from cockpit.supervisor.spawn import start
 from cockpit.supervisor.stop import stop
 
-from .conftest import until_settled, wait_for
+from .conftest import PATIENCE, until_settled, wait_for
 
 Plans = Callable[..., LaunchPlan]
 SERVE = (
@@ -48,7 +48,7 @@ class Terminal:
         os.close(slave)
         self.text = ""
 
-    def read_until(self, word: str, seconds: float = 60.0) -> None:
+    def read_until(self, word: str, seconds: float = PATIENCE) -> None:
         limit = time.monotonic() + seconds
         while word not in self.text:
             assert time.monotonic() < limit, self.text[-2000:]
@@ -71,12 +71,12 @@ def test_the_terminal_hangs_up(make_plan: Plans, what: str) -> None:
         terminal = Terminal(sys.executable, "-m", "cockpit")
         terminal.read_until("1 serving")
     else:
-        plan = msgspec.json.encode(make_plan("--fork-children", "1", "--boot-seconds", "60")).decode()
+        plan = msgspec.json.encode(make_plan("--fork-children", "1", "--boot-seconds", "3600")).decode()
         terminal = Terminal(sys.executable, "-c", SERVE, plan)
         terminal.read_until("seen")
     terminal.hang_up()
     try:
-        assert terminal.process.wait(60) is not None
+        assert terminal.process.wait(PATIENCE) is not None
     finally:
         if terminal.process.poll() is None:
             terminal.process.kill()
@@ -99,8 +99,8 @@ def test_the_screen_is_ended(make_plan: Plans, number: signal.Signals) -> None:
     terminal.read_until("1 serving")
     child = process.identity(terminal.process.pid)
     assert child is not None and process.send_signal(child, number)
-    assert wait_for(lambda: not process.is_alive(child), 60)
-    terminal.process.wait(60)
+    assert wait_for(lambda: not process.is_alive(child))
+    terminal.process.wait(PATIENCE)
     terminal.hang_up()
     assert state_of(store.load("cpu-fake")) == "ready"
     assert stop(running).stopped

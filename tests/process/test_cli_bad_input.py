@@ -32,7 +32,7 @@ def no_vllm_in_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cockpit(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*COCKPIT, *words], capture_output=True, text=True, timeout=60, check=False, **options)
+    done = subprocess.run([*COCKPIT, *words], capture_output=True, text=True, timeout=600, check=False, **options)
     assert_clean(done.stdout + done.stderr)
     return done
 
@@ -54,7 +54,7 @@ def shell(line: str) -> subprocess.CompletedProcess[str]:
         ["bash", "-c", f'cockpit() {{ "{sys.executable}" -m cockpit "$@"; }}; {line}; echo "${{PIPESTATUS[*]}}"'],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert_clean(done.stdout + done.stderr)
@@ -67,7 +67,7 @@ def test_listing_slugs_loads_no_screen_and_no_client() -> None:
         "heavy = {'textual', 'rich', 'httpx', 'prometheus_client'}; "
         "print(*sorted(heavy & set(sys.modules)), file=sys.stderr); sys.exit(code)"
     )
-    done = subprocess.run([sys.executable, "-c", watch], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", watch], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0
     assert json.loads(done.stdout)
     assert done.stderr.split() == []
@@ -80,7 +80,7 @@ def test_no_verb_without_a_screen_loads_textual() -> None:
         "for verb in ('ps', 'engines'): assert main([verb]) == 0\n"
         "sys.exit(bool({'textual', 'rich'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", watch], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", watch], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -150,7 +150,7 @@ def test_a_small_terminal_is_refused_with_its_size(columns: int, rows: int) -> N
     outer, inner = pty.openpty()
     try:
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        done = subprocess.run(COCKPIT, stdin=inner, stdout=inner, stderr=subprocess.PIPE, timeout=60, check=False)
+        done = subprocess.run(COCKPIT, stdin=inner, stdout=inner, stderr=subprocess.PIPE, timeout=600, check=False)
         os.set_blocking(outer, False)
         with pytest.raises(BlockingIOError):
             os.read(outer, 1)  # nothing was drawn

@@ -40,14 +40,16 @@ class Clock:
 )
 @pytest.mark.parametrize("ahead", [HOUR, -HOUR, YEAR, -YEAR, 3.0, -3.0])
 def test_a_boot_during_which_the_clock_is_set(
-    make_plan: Plans, monkeypatch: pytest.MonkeyPatch, ahead: float
+    make_plan: Plans, monkeypatch: pytest.MonkeyPatch, ahead: float, tmp_path: Path
 ) -> None:
     clock = Clock(monkeypatch, ahead)
-    running = start(make_plan("--boot-seconds", "1", engine_version="0.32.0", gpu_model="CPU"))
+    options = ("--boot-seconds", "1", "--boots-when", str(tmp_path / "booted"))
+    running = start(make_plan(*options, engine_version="0.32.0", gpu_model="CPU"))
     began = time.monotonic()
     watch = BootWatch(running)
     seen = [watch.tick()]
     clock.ahead = 0.0
+    (tmp_path / "booted").touch()
     while seen[-1].life == "starting":
         seen.append(watch.tick())
         time.sleep(0.1)
@@ -79,17 +81,18 @@ def test_a_cockpit_that_comes_after_the_clock_was_set_knows_how_old_a_boot_is(
     make_plan: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(monkeypatch, -HOUR)
+    began = time.monotonic()
     running = start(make_plan("--no-listen"))
     time.sleep(0.5)
     clock.ahead = HOUR
-    assert 0.4 <= BootClock(running.record).seconds < 10
+    assert 0.4 <= BootClock(running.record).seconds <= time.monotonic() - began + 2
     first, *_ = wait_ready(running, 0.5)
-    assert 0.4 <= first.seconds < 10
+    assert 0.4 <= first.seconds <= time.monotonic() - began + 2
     stop(running, grace_seconds=4)
 
 
 def test_an_end_in_the_past_is_no_negative_boot(make_plan: Plans) -> None:
-    running = start(make_plan("--die-at", "0.1", "--boot-seconds", "60"))
+    running = start(make_plan("--die-at", "0.1", "--boot-seconds", "3600"))
     assert wait_for(lambda: running.poll() is not None)
     running.note(ended_at=running.record.created_at - HOUR)
     assert BootWatch(running).tick().seconds == 0.0
@@ -102,6 +105,7 @@ def test_a_log_that_was_written_to_at_another_time_is_silent_no_longer_than_its_
     make_plan: Plans, ago: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = start(make_plan("--no-listen"))
+    assert wait_for(lambda: "Resolved architecture" in Path(running.record.log).read_text())  # its last line
     now = time.time()
     os.utime(running.record.log, (now - ago, now - ago))
     watch = SilenceWatch(running.record, {})
@@ -118,10 +122,11 @@ def test_the_age_of_a_process_is_that_of_the_kernel(make_plan: Plans, monkeypatc
     who = running.record.process
     assert who is not None
     Clock(monkeypatch, YEAR)
+    began = time.monotonic()
     first = process.age_seconds(who)
     time.sleep(0.3)
     second = process.age_seconds(who)
-    assert first is not None and second is not None and 0.2 < second - first < 5
+    assert first is not None and second is not None and 0.2 < second - first < time.monotonic() - began + 0.1
     stop(running, grace_seconds=4)
     assert process.age_seconds(who) is None
 

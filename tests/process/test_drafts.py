@@ -52,7 +52,7 @@ def hidden() -> list[Path]:
 def killed_amid(words: list[str]) -> None:
     """Run a cockpit until its draft is there, and kill it."""
     cockpit = subprocess.Popen([sys.executable, "-c", *words])
-    assert wait_for(lambda: hidden() != [])
+    assert wait_for(lambda: any(draft.stat().st_size for draft in hidden()))
     cockpit.kill()
     cockpit.wait()
 

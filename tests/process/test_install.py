@@ -27,6 +27,8 @@ from cockpit.supervisor.install import LOG, install, remove
 from cockpit.supervisor.install_steps import CPU_STEPS, CUDA_STEPS, Job, recipe_for, torch_pin
 from cockpit.supervisor.pip_runner import Runner, error_of, nearest_versions, offered_versions, progress_of
 
+from .conftest import PATIENCE
+
 HOME = "cpu-0.32.0"
 TITLES = [step.title for step in CPU_STEPS]
 VLLM = """
@@ -115,7 +117,7 @@ def test_two_installs_at_once_make_one_engine_which_is_then_there_at_once(wheels
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(600)
     assert results[0] == results[1]
     engine = results[0]
     assert (engine.id, engine.version, engine.platform, engine.source) == (HOME, "0.32.0", "cpu", "managed")
@@ -185,7 +187,7 @@ def installing(wheels: Path) -> subprocess.Popen[str]:
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout is not None and process.stdout.readline().strip() == TITLES[0]
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while not (workers(process.pid) and (home_of(HOME) / LOG).exists()):
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -209,9 +211,9 @@ def test_an_interrupt_leaves_no_process_and_no_lock(wheels: Path) -> None:
     process = installing(wheels)
     below = workers(process.pid)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=20)
+    _, stderr = process.communicate(timeout=PATIENCE)
     assert "KeyboardInterrupt" in stderr
-    gone, alive = psutil.wait_procs(below, timeout=2)
+    gone, alive = psutil.wait_procs(below, timeout=10)
     assert not alive and gone
     assert lock_is_free()
     assert read_marker(home_of(HOME)) is None
@@ -224,7 +226,7 @@ def test_what_a_killed_cockpit_left_running_keeps_the_lock_until_it_ends(wheels:
     process.communicate()
     assert any(child.is_running() for child in below)
     assert not lock_is_free()
-    assert not psutil.wait_procs(below, timeout=60)[1]
+    assert not psutil.wait_procs(below, timeout=600)[1]
     assert lock_is_free()
 
 

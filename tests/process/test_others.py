@@ -26,11 +26,12 @@ from cockpit.supervisor.adopted import load_adopted, remember
 from cockpit.supervisor.foreign import find_foreign, port_claims
 from cockpit.supervisor.others import Other, as_record, find_others, instance_at, still_there
 from cockpit.supervisor.ready import answers_health
+from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.spawn import MARK, start
 from cockpit.supervisor.stop import stop
 from cockpit.this_host import ThisHost, promised_to
 
-from .conftest import FAKE_SERVER, until_settled, wait_for
+from .conftest import FAKE_SERVER, PATIENCE, titled, until_settled, wait_for
 
 Plans = Callable[..., LaunchPlan]
 
@@ -101,13 +102,13 @@ def test_a_foreign_server_is_found_with_its_address_and_its_model(serve: Serve, 
 
 
 def test_one_that_loads_has_the_address_of_its_command_line(serve: Serve, free_port: int) -> None:
-    server = serve("--boot-seconds", "60")
+    server = serve("--boot-seconds", "3600")
     assert found(server.pid).url == f"http://127.0.0.1:{free_port}"
 
 
 def test_one_whose_port_and_model_stand_in_a_file_has_neither_until_it_listens(tmp_path: Path) -> None:
     sleeper = tmp_path / "vllm"
-    sleeper.write_text("import time; time.sleep(60)", encoding="utf-8")
+    sleeper.write_text("import time; time.sleep(3600)", encoding="utf-8")
     server = subprocess.Popen([sys.executable, str(sleeper), "serve", "--config", "server.yaml"])
     try:
         other = found(server.pid)
@@ -119,7 +120,7 @@ def test_one_whose_port_and_model_stand_in_a_file_has_neither_until_it_listens(t
 
 
 def test_two_that_load_on_one_port_are_both_listed(serve: Serve) -> None:
-    pids = {serve("--boot-seconds", "60").pid for _ in range(2)}
+    pids = {serve("--boot-seconds", "3600").pid for _ in range(2)}
     assert wait_for(lambda: pids <= {one.pid for one in find_others([])[0]})
 
 
@@ -128,7 +129,7 @@ def test_the_port_of_a_vllm_that_loads_is_taken(
     serve: Serve, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert free_port not in {claim.port for claim in port_claims()}
-    server = serve("--boot-seconds", "60")
+    server = serve("--boot-seconds", "3600")
     found(server.pid)
     assert port_is_free("127.0.0.1", free_port), "nothing has bound it yet"
     assert promised_to("127.0.0.1", free_port) == f"vllm (pid {server.pid})"
@@ -153,10 +154,10 @@ def test_an_instance_on_record_is_not_foreign_and_one_of_another_home_is_its_hom
     assert other_of(own) is not None
     store.save(running.record)
     assert stop(running).stopped
-    elsewhere = serve("--boot-seconds", "60", env={MARK: "/nowhere/instances/x.json"})
+    elsewhere = serve("--boot-seconds", "3600", env={MARK: "/nowhere/instances/x.json"})
     assert wait_for(lambda: "serve" in Path(f"/proc/{elsewhere.pid}/cmdline").read_text())
     assert other_of(elsewhere.pid) is None
-    server = serve("--boot-seconds", "60", env={MARK: str(paths.instances_home() / "gone.json")})
+    server = serve("--boot-seconds", "3600", env={MARK: str(paths.instances_home() / "gone.json")})
     assert found(server.pid).kind == "foreign"
 
 
@@ -197,9 +198,9 @@ def test_an_address_of_this_host_meets_what_listens_on_all_of_them() -> None:
 @pytest.mark.parametrize(
     "argv",
     [
-        ["sh", "-c", "sleep 60; vllm serve m"],
+        ["sh", "-c", "sleep 3600; vllm serve m"],
         ["tail", "-f", "/dev/null", "vllm", "serve"],
-        [sys.executable, "-c", "import time; time.sleep(60)", "vllm", "serve"],
+        [sys.executable, "-c", "import time; time.sleep(3600)", "vllm", "serve"],
     ],
 )
 def test_a_command_that_only_names_vllm_is_none(argv: list[str]) -> None:
@@ -225,14 +226,14 @@ def test_a_foreign_server_is_stopped_only_when_its_process_is_named(
     family = process.children_of(found(server.pid).processes[0])
     assert len(family) == 3
     assert cli.main(("stop", name, "--foreign", str(server.pid))) == 0
-    assert server.wait(10) == 0
+    assert server.wait(PATIENCE) == 0
     assert not any(process.is_alive(who) for who in family)
 
 
 def test_secrets_in_a_foreign_command_line_are_not_shown(serve: Serve) -> None:
-    server = serve("--boot-seconds", "60", "--secret-line", "x", model="m")
+    server = serve("--boot-seconds", "3600", "--secret-line", "x", model="m")
     assert found(server.pid).what.startswith("vllm serve m")
-    other = serve("--boot-seconds", "60", env={}, model="--api-key=hidden-key-here")
+    other = serve("--boot-seconds", "3600", env={}, model="--api-key=hidden-key-here")
     assert "hidden-key-here" not in found(other.pid).what
 
 
@@ -284,16 +285,23 @@ def test_a_broken_list_of_adopted_servers_is_a_sentence(capsys: pytest.CaptureFi
         assert "adopted" in capsys.readouterr().err
 
 
+def titles_of(record: InstanceRecord) -> set[str]:
+    return {Path(f"/proc/{who.pid}/comm").read_text().strip() for who in process.members_of(record)}
+
+
 def orphaned(make_plan: Plans, *options: str) -> tuple[str, tuple[process.ProcessIdentity, ...], list[Path]]:
     """A server killed with -9 whose record is gone too: engines, workers and shared memory are all that is left."""
     running = start(make_plan("--fork-children", "1", *options))
     until_settled(running)
-    assert wait_for(lambda: len(process.members_of(running.record)) == 3)
+    log = Path(running.record.log)
+    assert wait_for(lambda: {"VLLM::EngineCor", "VLLM::Worker_TP"} <= titles_of(running.record))
+    held = 2 * ("--shared-memory" in options)
+    assert wait_for(lambda: log.read_text(encoding="utf-8").count("holds psm_") == held)
     root, *rest = process.members_of(running.record)
     os.kill(root.pid, signal.SIGKILL)
     assert wait_for(lambda: running.poll() is not None)
     store.remove(running.record)
-    said = Path(running.record.log).read_text(encoding="utf-8")
+    said = log.read_text(encoding="utf-8")
     return f"orphans-{root.pid}", tuple(rest), [Path("/dev/shm", name) for name in re.findall(r"psm_\w+", said)]
 
 
@@ -323,7 +331,7 @@ def test_orphans_of_a_dead_instance_are_in_ps_and_ended_by_its_name(
 ) -> None:
     running = start(make_plan("--fork-children", "2", "--fork-setsid"))
     until_settled(running)
-    assert wait_for(lambda: len(process.members_of(running.record)) == 4)
+    assert wait_for(lambda: titled(running.record) == 4)
     root, *family = process.members_of(running.record)
     os.kill(root.pid, signal.SIGKILL)
     assert wait_for(lambda: running.poll() is not None)

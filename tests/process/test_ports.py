@@ -21,13 +21,15 @@ from cockpit.launch.types import LaunchPlan
 from cockpit.rig.host import port_is_free, port_owner, process_name
 from cockpit.session import Session
 from cockpit.supervisor import boot_watch, port_watch, process, store
-from cockpit.supervisor.boot_watch import BootWatch, wait_ready
+from cockpit.supervisor.boot_watch import BootWatch, Progress, wait_ready
 from cockpit.supervisor.listeners import anybody_listens, meets, others_at
+from cockpit.supervisor.port_watch import PortWatch
 from cockpit.supervisor.process import members_of
-from cockpit.supervisor.spawn import start
+from cockpit.supervisor.record import InstanceRecord
+from cockpit.supervisor.spawn import Running, start
 from cockpit.supervisor.stop import stop
 
-from .conftest import until_settled, wait_for
+from .conftest import PATIENCE, until_settled, wait_for
 
 Plans = Callable[..., LaunchPlan]
 
@@ -59,11 +61,29 @@ def thief(port: int) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port_watch, "_LOOK_EVERY_SECONDS", 0.2)
+
+
+def grow_impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on no slow server is waited for."""
     monkeypatch.setattr(port_watch, "_LISTENS_WITHIN_SECONDS", 1.0)
     monkeypatch.setattr(port_watch, "_ANSWERS_WITHIN_SECONDS", 2.0)
-    monkeypatch.setattr(port_watch, "_LOOK_EVERY_SECONDS", 0.2)
     monkeypatch.setattr(port_watch, "_PATIENT_EVERY_SECONDS", 2.0)
+
+
+def hopeless(monkeypatch: pytest.MonkeyPatch, running: Running) -> Progress:
+    """The end of the wait for a server that will never answer."""
+    grow_impatient(monkeypatch)
+    last = until_settled(running)
+    assert last.hopeless and not last.timed_out
+    return last
+
+
+@pytest.fixture
+def booted(tmp_path: Path) -> Path:
+    """What a server waits for that ``--boots-when`` is given."""
+    return tmp_path / "booted"
 
 
 def has_bound(log: str) -> bool:
@@ -74,13 +94,17 @@ def has_bound(log: str) -> bool:
     "two servers boot on one port", "one is ready, the other is told whose port it is, and the wait ends"
 )
 def test_of_two_servers_that_boot_on_one_port_the_second_is_not_waited_for(
-    make_plan: Plans, capsys: pytest.CaptureFixture[str]
+    make_plan: Plans, booted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = start(make_plan("--binds-early", "--boot-seconds", "1.5"))
-    second = start(make_plan("--binds-early", "--boot-seconds", "2.5"))
+    first = start(make_plan("--binds-early", "--boots-when", str(booted)))
+    second = start(make_plan("--binds-early", "--boots-when", f"{booted}-too"))
+    for running in (first, second):
+        assert wait_for(lambda log=running.record.log: has_bound(log))  # type: ignore[misc]
+    booted.touch()
     assert until_settled(first).life == "ready"
-    last = until_settled(second, 30)
-    assert last.life == "starting" and last.hopeless and not last.timed_out and last.boot.ready
+    booted.with_name(f"{booted.name}-too").touch()
+    last = hopeless(monkeypatch, second)
+    assert last.life == "starting" and last.boot.ready
     assert last.silence is not None and last.silence.id == "port-taken"
     assert first.record.process is not None
     stuck = served_json(second, last)["not_awaited"]
@@ -96,11 +120,24 @@ def test_of_two_servers_that_boot_on_one_port_the_second_is_not_waited_for(
     "a port is taken while its server loads", "said at once with the owner; the death that follows is seen"
 )
 def test_a_port_that_is_taken_during_the_boot_is_told_at_once(
-    make_plan: Plans, free_port: int, capsys: pytest.CaptureFixture[str]
+    make_plan: Plans,
+    free_port: int,
+    booted: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    running = start(make_plan("--boot-seconds", "2"))
+    look = PortWatch.warning
+
+    def warning(watch: PortWatch, record: InstanceRecord, seconds: float) -> str | None:
+        told = look(watch, record, seconds)
+        if told is not None:
+            booted.touch()
+        return told
+
+    monkeypatch.setattr(PortWatch, "warning", warning)
+    running = start(make_plan("--boots-when", str(booted)))
     with thief(free_port):
-        last = follow(running, 20)
+        last = follow(running, PATIENCE)
     said = capsys.readouterr().err
     assert last.life == "dead" and last.exit_code == 1
     assert said.count(f"port {free_port}, which cpu-fake is to serve on, is listened on by") == 1
@@ -114,7 +151,7 @@ def test_a_port_that_is_taken_during_the_boot_is_told_at_once(
 def test_listeners_that_cannot_be_listed_are_nobody_and_no_error(
     make_plan: Plans, free_port: int, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    running = start(make_plan("--boot-seconds", "60"))
+    running = start(make_plan("--boot-seconds", "3600"))
 
     def fail(**_: object) -> None:
         raise error
@@ -150,7 +187,7 @@ def test_a_listener_whose_process_is_seen_only_at_the_second_look_is_not_another
 
 
 def test_a_pid_that_a_dead_instance_had_is_not_its_own_any_more(make_plan: Plans, free_port: int) -> None:
-    running = start(make_plan("--boot-seconds", "60"))
+    running = start(make_plan("--boot-seconds", "3600"))
     now = process.identity(os.getpid())
     assert now is not None
     dead = msgspec.structs.replace(now, birth=f"00000000{now.birth[8:]}")
@@ -160,34 +197,41 @@ def test_a_pid_that_a_dead_instance_had_is_not_its_own_any_more(make_plan: Plans
     assert stop(running).stopped
 
 
-def test_a_port_that_is_free_again_in_time_does_no_harm(make_plan: Plans, free_port: int) -> None:
-    running = start(make_plan("--binds-early", "--boot-seconds", "2"))
+def test_a_port_that_is_free_again_in_time_does_no_harm(make_plan: Plans, free_port: int, booted: Path) -> None:
+    running = start(make_plan("--binds-early", "--boots-when", str(booted)))
     assert wait_for(lambda: has_bound(running.record.log))
     with thief(free_port):
         assert others_at(running.record) != ()
+    booted.touch()
     assert until_settled(running).life == "ready"
     assert others_at(running.record) == ()
     assert stop(running).stopped
 
 
 @pytest.mark.fault("a port was taken when its server wanted to listen, and is free since", "it will not listen: said")
-def test_a_server_that_missed_its_moment_to_listen_is_not_waited_for(make_plan: Plans, free_port: int) -> None:
-    running = start(make_plan("--binds-early", "--boot-seconds", "1.5"))
+def test_a_server_that_missed_its_moment_to_listen_is_not_waited_for(
+    make_plan: Plans, free_port: int, booted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = start(make_plan("--binds-early", "--boots-when", str(booted)))
     assert wait_for(lambda: has_bound(running.record.log))
     with thief(free_port):
+        booted.touch()
         watch = BootWatch(running)
         assert wait_for(lambda: watch.tick().boot.ready)
-    last = until_settled(running, 30)
-    assert last.hopeless and last.silence is not None and last.silence.id == "no-listener"
+    last = hopeless(monkeypatch, running)
+    assert last.silence is not None and last.silence.id == "no-listener"
     assert stop(running, grace_seconds=4).stopped
 
 
 @pytest.mark.fault("two servers share one port (SO_REUSEPORT)", "ready, with a warning that names the other")
-def test_a_shared_port_is_told(make_plan: Plans) -> None:
+def test_a_shared_port_is_told(make_plan: Plans, booted: Path) -> None:
     first = start(make_plan("--binds-early", "--reuse-port"))
     assert until_settled(first).life == "ready"
-    second = start(make_plan("--binds-early", "--reuse-port", "--boot-seconds", "1"))
-    problems = [progress.problem for progress in wait_ready(second, 30)]
+    second = start(make_plan("--binds-early", "--reuse-port", "--boots-when", str(booted)))
+    problems = []
+    for progress in wait_ready(second, PATIENCE):
+        problems.append(progress.problem)
+        booted.touch()
     assert any("is listened on by cpu-fake (pid" in (one or "") for one in problems[:-1])
     assert "is listened on by cpu-fake (pid" in (problems[-1] or "") and "a part of the requests" in problems[-1]
     for running in (first, second):
@@ -197,6 +241,7 @@ def test_a_shared_port_is_told(make_plan: Plans) -> None:
 def test_a_server_that_listens_and_is_never_healthy_is_not_waited_for_without_end(
     make_plan: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    grow_impatient(monkeypatch)
     monkeypatch.setattr(boot_watch, "GIVE_UP_SECONDS", 4.0)
     running = start(make_plan("--unhealthy"))
     *_, last = wait_ready(running)
@@ -205,11 +250,12 @@ def test_a_server_that_listens_and_is_never_healthy_is_not_waited_for_without_en
     assert stop(running, grace_seconds=4).stopped
 
 
-def test_a_server_that_answers_late_is_ready_after_all(make_plan: Plans) -> None:
+def test_a_server_that_answers_late_is_ready_after_all(make_plan: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
+    grow_impatient(monkeypatch)
     running = start(make_plan("--unhealthy"))
     assert running.record.process is not None
     alarmed = False
-    for progress in wait_ready(running, 60):
+    for progress in wait_ready(running, PATIENCE):
         if progress.silence is not None and progress.silence.id == "no-answer" and not alarmed:
             alarmed = True
             assert not progress.hopeless and "still asked" in progress.silence.fix
@@ -219,9 +265,12 @@ def test_a_server_that_answers_late_is_ready_after_all(make_plan: Plans) -> None
 
 
 @pytest.mark.fault("a host so busy that every answer takes seconds", "its server is ready all the same")
-def test_a_server_whose_answers_take_longer_than_a_second_becomes_ready(make_plan: Plans) -> None:
+def test_a_server_whose_answers_take_longer_than_a_second_becomes_ready(
+    make_plan: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grow_impatient(monkeypatch)
     running = start(make_plan("--slow-health", "1.5"))
-    assert until_settled(running, 60).life == "ready"
+    assert until_settled(running).life == "ready"
     assert stop(running).stopped
 
 
@@ -232,7 +281,7 @@ def test_a_boot_of_which_nothing_comes_is_not_waited_for_without_end(
     make_plan: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(boot_watch, "GIVE_UP_SECONDS", 5.5)
-    running = start(make_plan("--boot-seconds", "60"))
+    running = start(make_plan("--boot-seconds", "3600"))
     assert running.record.process is not None
     os.kill(running.record.process.pid, signal.SIGSTOP)
     *_, last = wait_ready(running)
@@ -245,7 +294,7 @@ def test_a_boot_of_which_nothing_comes_is_not_waited_for_without_end(
 
 
 def test_a_log_that_vanishes_while_it_is_read_keeps_nobody(make_plan: Plans) -> None:
-    running = start(make_plan("--flood-lines", "60000", "--boot-seconds", "60"))
+    running = start(make_plan("--flood-lines", "60000", "--boot-seconds", "3600"))
     log = Path(running.record.log)
     assert wait_for(lambda: log.stat().st_size > 3 << 20)
     watch = BootWatch(running)
@@ -257,7 +306,7 @@ def test_a_log_that_vanishes_while_it_is_read_keeps_nobody(make_plan: Plans) -> 
     thread = threading.Thread(target=lambda: seen.append(watch.tick().life), daemon=True)
     assert wait_for(lambda: running.poll() is not None)
     thread.start()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert seen == ["dead"]
 
 

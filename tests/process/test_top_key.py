@@ -17,7 +17,7 @@ def cockpit(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "cockpit", *words]
     env = {name: value for name, value in os.environ.items() if name != "VLLM_API_KEY"} | variables
     return subprocess.run(
-        argv, env=env, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+        argv, env=env, capture_output=True, text=True, timeout=600, check=False, stdin=subprocess.DEVNULL
     )
 
 

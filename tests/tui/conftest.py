@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+from textual.app import App
 
 from cockpit.config import Config
 from cockpit.rig.types import Engine, EngineProblem, OverlayState, Rig
@@ -20,6 +21,7 @@ from cockpit.rules.overlays import AUTOROUND_INT8, QUANTIZED_EMBEDDING
 from cockpit.session import Session
 from cockpit.supervisor import process, store
 
+from .helpers import TOLD
 from .world import CPU_DISTRIBUTIONS, CPU_RIG, CUDA_DISTRIBUTIONS, HOST, fake_engine
 
 MakeSession = Callable[..., Session]
@@ -50,8 +52,9 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    # Far from 8000: a real vLLM may be loading there, which binds its port long before it listens.
-    monkeypatch.setattr("cockpit.this_host.FIRST_PORT", 20_000 + os.getpid() % 10_000)
+    # Far from 8000: a real vLLM may be loading there, which binds its port long before it listens. Apart from
+    # those of other workers, whose servers may just be about to bind theirs.
+    monkeypatch.setattr("cockpit.this_host.FIRST_PORT", 20_000 + os.getpid() % 600 * 16)
     # The host is as fixed as the rig: a machine without a compiler or with models in its cache tests the same.
     monkeypatch.setattr("cockpit.this_host.read_facts", lambda _: HOST)
     monkeypatch.setattr("cockpit.supervisor.others.find_foreign", lambda _: ())
@@ -64,6 +67,18 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for record in store.load_all()[0]:
         for who in process.members_of(record):
             process.send_signal(who, signal.SIGKILL)
+
+
+@pytest.fixture(autouse=True)
+def keep_toasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every toast is noted: it leaves the screen by itself."""
+    notify = App.notify
+
+    def noted(app: App[Any], message: str, **options: Any) -> None:
+        TOLD.setdefault(app, []).append(message)
+        notify(app, message, **options)
+
+    monkeypatch.setattr(App, "notify", noted)
 
 
 def _found(session: Session, folder: str) -> tuple[list[Engine], list[EngineProblem]]:

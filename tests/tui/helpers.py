@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import psutil
+from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -24,6 +27,10 @@ DESIGN, SMALLEST = (120, 35), (80, 24)
 SIZES = (SMALLEST, DESIGN)
 
 Cockpit = Pilot[None]
+TOLD: WeakKeyDictionary[App[Any], list[str]] = WeakKeyDictionary()
+"""What the fixture ``keep_toasts`` has heard of each app."""
+PATIENCE = 90.0
+"""Seconds; only what fails takes them, and everything here also runs on machines that have other things to do."""
 
 
 @asynccontextmanager
@@ -36,7 +43,7 @@ async def opened(session: Session, size: tuple[int, int] = DESIGN) -> AsyncItera
         yield pilot
 
 
-async def until(pilot: Cockpit, condition: Callable[[], object], seconds: float = 20.0) -> None:
+async def until(pilot: Cockpit, condition: Callable[[], object], seconds: float = PATIENCE) -> None:
     """Wait until ``condition`` holds; fails with the screen as it then is."""
     limit = time.monotonic() + seconds
     while not condition():
@@ -45,7 +52,7 @@ async def until(pilot: Cockpit, condition: Callable[[], object], seconds: float 
         await pilot.pause(0.02)
 
 
-async def until_shown(pilot: Cockpit, *texts: str, seconds: float = 20.0) -> None:
+async def until_shown(pilot: Cockpit, *texts: str, seconds: float = PATIENCE) -> None:
     """Wait until every text is on the screen."""
     await until(pilot, lambda: all(text in shown(pilot) for text in texts), seconds)
 
@@ -58,7 +65,7 @@ def shown(pilot: Cockpit) -> str:
 
 async def settled(pilot: Cockpit) -> str:
     """The screen as lines of text, once it has stopped changing."""
-    limit = time.monotonic() + 10.0
+    limit = time.monotonic() + PATIENCE
     looks = [""]
     while len(looks) < 4 or len(set(looks[-4:])) > 1:
         assert time.monotonic() < limit, f"the screen never stands still:\n{looks[-1]}"
@@ -67,14 +74,14 @@ async def settled(pilot: Cockpit) -> str:
     return looks[-1]
 
 
-async def until_told(pilot: Cockpit, *texts: str, seconds: float = 20.0) -> None:
+async def until_told(pilot: Cockpit, *texts: str, seconds: float = PATIENCE) -> None:
     """Wait until one toast says every text."""
     await until(pilot, lambda: any(all(text in told for text in texts) for told in toasts(pilot)), seconds)
 
 
 def toasts(pilot: Cockpit) -> list[str]:
-    """The texts of the toasts on the screen, whole and unwrapped."""
-    return [notification.message for notification in pilot.app._notifications]
+    """The texts of all toasts so far, whole and unwrapped; one may have left the screen before it is looked for."""
+    return TOLD.get(pilot.app, [])
 
 
 def words_of(text: str) -> str:

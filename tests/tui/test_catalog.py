@@ -150,7 +150,7 @@ async def test_the_first_frame_does_not_wait_for_forecasts(
     session = make_session(rig_of(2))
     go_on = threading.Event()
     real = session.judge
-    monkeypatch.setattr(session, "judge", lambda entry, host: go_on.wait(20) and real(entry, host))
+    monkeypatch.setattr(session, "judge", lambda entry, host: go_on.wait(60) and real(entry, host))
     async with opened(session) as pilot:
         await until_shown(pilot, "vllm/dual", "…")
         assert not app_of(pilot).judged

@@ -20,16 +20,12 @@ from .world import cpu_slug
 FAMILY = "--fork-children 1 --dies-with-engine --shared-memory"
 
 
-PATIENCE = 90.0
-"""Seconds; everything here also runs on machines that have other things to do."""
-
-
 async def serve(pilot: Cockpit, name: str) -> InstanceRecord:
     """Start it from its card, and wait until its figures are on the screen."""
     await open_card(pilot, name)
     await pilot.press("S")
-    await until(pilot, lambda: isinstance(pilot.app.screen, InstanceScreen), PATIENCE)
-    await until_shown(pilot, "● ready", "tok/s", seconds=PATIENCE)
+    await until(pilot, lambda: isinstance(pilot.app.screen, InstanceScreen))
+    await until_shown(pilot, "● ready", "tok/s")
     return store.find(name)
 
 
@@ -41,13 +37,11 @@ def member(record: InstanceRecord, which: int) -> int:
 async def stopped_by_key(pilot: Cockpit, name: str) -> None:
     """K and yes: gone, and the catalog is there again."""
     await pilot.press("K")
-    await until(
-        pilot, lambda: f"Stop {name}?" in shown(pilot) or isinstance(pilot.app.screen, CatalogScreen), PATIENCE
-    )
+    await until(pilot, lambda: f"Stop {name}?" in shown(pilot) or isinstance(pilot.app.screen, CatalogScreen))
     if not isinstance(pilot.app.screen, CatalogScreen):
         await pilot.press("y")
-    await until(pilot, lambda: not store.exists(name), PATIENCE)
-    await until(pilot, lambda: isinstance(pilot.app.screen, CatalogScreen), PATIENCE)
+    await until(pilot, lambda: not store.exists(name))
+    await until(pilot, lambda: isinstance(pilot.app.screen, CatalogScreen))
     assert pilot.app.is_running
 
 
@@ -66,7 +60,7 @@ async def test_a_process_is_killed_under_the_screen(session: Session, which: int
         record = await serve(pilot, "cpu/victim")
         family = process.members_of(record)
         os.kill(member(record, which), signal.SIGKILL)
-        await until_shown(pilot, *words, seconds=PATIENCE)
+        await until_shown(pilot, *words)
         await stopped_by_key(pilot, "cpu-victim")
     assert not any(process.is_alive(who) for who in family)
 
@@ -77,9 +71,9 @@ async def test_a_server_hangs_under_the_screen(session: Session) -> None:
     async with opened(session) as pilot:
         record = await serve(pilot, "cpu/hangs")
         os.kill(member(record, 0), signal.SIGSTOP)
-        await until_shown(pilot, "/metrics does not answer", seconds=PATIENCE)
+        await until_shown(pilot, "/metrics does not answer")
         os.kill(member(record, 0), signal.SIGCONT)
-        await until(pilot, lambda: "/metrics does not answer" not in shown(pilot), PATIENCE)
+        await until(pilot, lambda: "/metrics does not answer" not in shown(pilot))
         await stopped_by_key(pilot, "cpu-hangs")
 
 
@@ -89,9 +83,9 @@ async def test_a_flood_under_the_screen(session: Session) -> None:
     async with opened(session) as pilot:
         await serve(pilot, "cpu/floods")
         await pilot.press("L")
-        await until_shown(pilot, "200 OK", seconds=PATIENCE)
+        await until_shown(pilot, "200 OK")
         await pilot.press("L")
-        await until_shown(pilot, "decode", seconds=PATIENCE)
+        await until_shown(pilot, "decode")
         await stopped_by_key(pilot, "cpu-floods")
 
 
@@ -105,13 +99,13 @@ async def test_the_record_breaks_under_the_screen(session: Session, how: str, ho
         whole = file.read_bytes()
         if how == "deleted":
             file.unlink()
-            await until(pilot, lambda: isinstance(pilot.app.screen, CatalogScreen), PATIENCE)
+            await until(pilot, lambda: isinstance(pilot.app.screen, CatalogScreen))
         else:
             file.write_bytes(whole[: len(whole) // 2])
-            await until_told(pilot, "cpu-broken.json is not an instance record", seconds=PATIENCE)
+            await until_told(pilot, "cpu-broken.json is not an instance record")
         assert pilot.app.is_running
         file.write_bytes(whole)
-        await until_shown(pilot, "1 serving", seconds=PATIENCE)
+        await until_shown(pilot, "1 serving")
         pid = member(record, 0)
     os.kill(pid, signal.SIGKILL)
 

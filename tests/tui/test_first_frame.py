@@ -29,7 +29,7 @@ _LATER = (
 
 
 def test_the_first_frame_loads_nothing_that_it_does_not_show(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, timeout=600, check=True)
     loaded = json.loads(done.stdout.splitlines()[-1])
     assert "cockpit.tui.screens.catalog" in loaded
     assert [name for name in _LATER if name in loaded] == []
@@ -52,7 +52,7 @@ def test_a_live_screen_loads_nothing_that_it_does_not_need() -> None:
         "watch_url('http://127.0.0.1:9').tick()\n"
         "print(json.dumps(sorted(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     loaded = json.loads(done.stdout)
     assert "cockpit.telemetry.fetch" in loaded
     assert [name for name in _NEVER if name in loaded] == []

@@ -93,11 +93,11 @@ async def test_f_is_offered_when_the_reason_is_seen_a_look_after_the_death(
 async def test_there_are_threads_for_all_that_goes_on_at_once(session: Session) -> None:
     async with opened(session):
         together = threading.Barrier(40)
-        assert len(await asyncio.gather(*(asyncio.to_thread(together.wait, 10) for _ in range(40)))) == 40
+        assert len(await asyncio.gather(*(asyncio.to_thread(together.wait, 60) for _ in range(40)))) == 40
 
 
 async def test_f_does_nothing_where_no_new_start_helps(session: Session) -> None:
-    cpu_slug("cpu/dies", options="--boot-seconds 30 --die-at 0.3 --exit-code 3")
+    cpu_slug("cpu/dies", options="--boot-seconds 3600 --die-at 0.3 --exit-code 3")
     async with opened(session) as pilot:
         await open_card(pilot, "cpu/dies")
         await pilot.press("S")
@@ -109,7 +109,7 @@ async def test_f_does_nothing_where_no_new_start_helps(session: Session) -> None
 
 
 async def test_a_death_is_on_the_screen_by_itself(session: Session) -> None:
-    cpu_slug("cpu/dies", options="--boot-seconds 30 --die-at 1.0")
+    cpu_slug("cpu/dies", options="--boot-seconds 3600 --die-at 1.0")
     async with opened(session) as pilot:
         await open_card(pilot, "cpu/dies")
         await pilot.press("S")
@@ -119,7 +119,7 @@ async def test_a_death_is_on_the_screen_by_itself(session: Session) -> None:
         assert record.ended_at is not None
         found, drawn = record.ended_at - record.created_at, seen - record.ended_at
         print(f"found dead {found:.2f} s after its start, on the screen {drawn:.2f} s later")
-        assert found < 15 and drawn < 15, "by itself, long before its boot would have ended"
+        assert found < 600 and drawn < 600, "by itself, long before its boot would have ended"
 
 
 def test_the_shell_does_the_same(session: Session, capsys: pytest.CaptureFixture[str]) -> None:

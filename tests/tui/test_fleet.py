@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -126,9 +127,9 @@ async def test_a_server_that_dies_is_greyed_with_its_age_and_then_unknown(server
     async with fleet([server.url, servers["dp2"].url]) as pilot:
         await until(pilot, lambda: "37 %" in row_of(pilot, server))
         server.close()
-        await until(pilot, lambda: " 4 s" in row_of(pilot, server) and "37 %" in row_of(pilot, server))
+        await until(pilot, lambda: re.search(r"37 %.* [4-9] s$", row_of(pilot, server)))
         await until(pilot, lambda: "✕ silent" in row_of(pilot, server) and "37 %" not in row_of(pilot, server))
-        assert near(row_of(pilot, servers["dp2"]), 120)
+        await until(pilot, lambda: near(row_of(pilot, servers["dp2"]), 120))
 
 
 @at_both_sizes
@@ -208,7 +209,7 @@ def test_a_bug_in_a_thread_is_raised_to_the_one_who_looks(monkeypatch: pytest.Mo
     monkeypatch.setattr("cockpit.fleet_watch.Sampler.tick", broken)
     watch = FleetWatch(every_seconds=0.05)
     watch.follow([Target(name="a", url="http://127.0.0.1:9", state="foreign")])
-    limit = time.monotonic() + 10.0
+    limit = time.monotonic() + 60.0
     with pytest.raises(ZeroDivisionError):
         while time.monotonic() < limit:
             watch.looks()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psutil
 from textual.widgets import Button
 
@@ -19,12 +21,13 @@ from .helpers import lives, mark, open_card, opened, serve, shown, until, until_
 from .world import cpu_slug
 
 
-async def test_a_server_boots_shows_its_figures_and_is_gone_after_k(session: Session) -> None:
-    cpu_slug("cpu/slow", options="--boot-seconds 1.0 --fork-children 2")
+async def test_a_server_boots_shows_its_figures_and_is_gone_after_k(session: Session, tmp_path: Path) -> None:
+    cpu_slug("cpu/slow", options=f"--boots-when {tmp_path}/booted --fork-children 2")
     async with opened(session) as pilot:
         await open_card(pilot, "cpu/slow")
         await pilot.press("S")
         await until_shown(pilot, "◐ starting", "environment")
+        (tmp_path / "booted").touch()
         await until_shown(pilot, "● ready", "2,097,152", "90.", "running 2", "waiting 1")
         await until_shown(pilot, "Application startup complete")
         record = store.find("cpu/slow")
@@ -52,7 +55,7 @@ async def test_answering_no_or_escape_keeps_the_server(session: Session) -> None
 
 
 async def test_a_death_at_boot_shows_the_exit_code_and_the_first_exception(session: Session) -> None:
-    cpu_slug("cpu/dies", options="--boot-seconds 30 --die-at 0.5 --exit-code 3")
+    cpu_slug("cpu/dies", options="--boot-seconds 3600 --die-at 0.5 --exit-code 3")
     async with opened(session) as pilot:
         await open_card(pilot, "cpu/dies")
         await pilot.press("S")
@@ -71,7 +74,7 @@ async def test_a_death_at_boot_shows_the_exit_code_and_the_first_exception(sessi
 
 
 async def test_the_card_of_a_dead_server_has_the_values_it_had(session: Session) -> None:
-    cpu_slug("cpu/dies", options="--boot-seconds 30 --die-at 0.3")
+    cpu_slug("cpu/dies", options="--boot-seconds 3600 --die-at 0.3")
     async with opened(session) as pilot:
         await open_card(pilot, "cpu/dies")
         await pilot.press("e")

@@ -62,7 +62,7 @@ async def test_a_foreign_server_is_listed_opened_and_stopped_after_a_question(
         await until_shown(pilot, "No cockpit started it")
         await pilot.press("y")
         await until_told(pilot, f"foreign-{server.pid} stopped after")
-        assert server.wait(10) == 0
+        assert server.wait(60) == 0
         await until(pilot, lambda: f"foreign-{server.pid}" not in shown(pilot))
 
 

@@ -28,6 +28,7 @@ from .helpers import (
     open_card,
     opened,
     serve,
+    settled,
     shown,
     until,
     until_shown,
@@ -55,8 +56,7 @@ def assert_clean(pilot: Cockpit) -> None:
 async def test_a_window_smaller_than_80x24_says_so_and_comes_back(session: Session) -> None:
     async with opened(session) as pilot:
         await until(pilot, lambda: app_of(pilot).judged)
-        await pilot.pause()
-        before = shown(pilot)
+        before = await settled(pilot)
         for width, height in ((79, 24), (80, 23), (20, 5), (1, 1)):
             await pilot.resize_terminal(width, height)
             if width > 20:
@@ -238,7 +238,7 @@ async def test_a_hostile_exception_of_a_dead_server_is_text(session: Session, tm
         max_model_len: 2048
         weights: {{format: bf16, path: {tiny_model()}}}
         flags: {{load-format: dummy}}
-        env: {{FAKE_LOG: "{log}", FAKE_VLLM: "--boot-seconds 30 --die-at 0.1 --die-quietly"}}
+        env: {{FAKE_LOG: "{log}", FAKE_VLLM: "--boot-seconds 3600 --die-at 0.1 --die-quietly"}}
         """,
     )
     async with opened(session, SMALLEST) as pilot:
@@ -264,9 +264,8 @@ async def test_hostile_file_names_are_text(session: Session, size: tuple[int, in
         await until(pilot, lambda: len(table.keys) == len(session.catalog.entries) + 6)
         await pilot.press("end")
         for _ in range(6):
-            await pilot.pause()
+            await until(pilot, lambda: "nonsense" in words_of(content_of(pilot, "#detail")))
             assert_clean(pilot)
-            assert "nonsense" in words_of(content_of(pilot, "#detail"))
             await pilot.press("enter")
             await until_told(pilot, "nonsense")
             assert_clean(pilot)

@@ -39,18 +39,18 @@ async def test_a_thread_that_sleeps_ends_at_once_when_its_worker_is_cancelled_or
     async with app.run_test() as pilot:
         run_in_thread(app, app.follow, "follow", lambda *_: None)
         await pilot.pause()
-        assert app.begun.wait(5.0)
+        assert app.begun.wait(30.0)
         app.workers.cancel_group(app, "follow")
         await pilot.pause()
-        assert app.ended.wait(5.0)
+        assert app.ended.wait(30.0)
         app.begun.clear()
         app.ended.clear()
         run_in_thread(app, app.follow, "follow", lambda *_: None)
         await pilot.pause()
-        assert app.begun.wait(5.0)
+        assert app.begun.wait(30.0)
         began = time.monotonic()
-    assert app.ended.wait(5.0)
-    assert time.monotonic() - began < 10.0
+    assert app.ended.wait(30.0)
+    assert time.monotonic() - began < 50.0
 
 
 async def test_a_failure_of_a_thread_is_a_warning() -> None:

@@ -18,7 +18,7 @@ def asked(error_to_terminal: bool) -> tuple[int, str]:
         termios.tcsetwinsize(far, (24, 80))
         stderr = far if error_to_terminal else subprocess.PIPE
         done = subprocess.run(
-            [sys.executable, "-c", ASK], stdin=far, stdout=far, stderr=stderr, text=True, timeout=60, check=False
+            [sys.executable, "-c", ASK], stdin=far, stdout=far, stderr=stderr, text=True, timeout=600, check=False
         )
         assert os.read(near, 100).decode() == str(error_to_terminal)
         return done.returncode, done.stderr or ""

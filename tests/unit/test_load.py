@@ -73,7 +73,7 @@ def counted(server: Server, enough: Callable[[Counts], bool], **options: Any) ->
     """What the load has counted once it is enough."""
     load = Load(server.url, "m", streams=1, pause_seconds=0.0, **options)
     load.start()
-    limit = time.monotonic() + 10
+    limit = time.monotonic() + 60
     while not enough(load.counts()) and time.monotonic() < limit:
         time.sleep(0.01)
     counts = load.stop()
@@ -119,7 +119,7 @@ def test_an_answer_that_makes_no_sense_is_a_failure_and_not_the_end(serve: Serve
     server = serve([event])
     load = Load(server.url, "m", streams=1, pause_seconds=0.0)
     load.start()
-    limit = time.monotonic() + 10
+    limit = time.monotonic() + 60
     while load.counts().failures == 0 and time.monotonic() < limit:
         time.sleep(0.01)
     alive = [thread for thread in threading.enumerate() if thread.name == "load-0"]
@@ -138,9 +138,9 @@ def test_a_server_that_is_gone_is_a_failure(serve: Serve) -> None:
 
 
 def test_stopping_cuts_requests_off_and_ends_the_threads(serve: Serve) -> None:
-    load = Load(serve([chunk(1, 1)]).url, "m", streams=3, pause_seconds=60)
+    load = Load(serve([chunk(1, 1)]).url, "m", streams=3, pause_seconds=600)
     load.start()
     began = time.monotonic()
     load.stop()
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 30
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("load-")]

@@ -60,13 +60,13 @@ def paths(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [at, *(path for key, child in inner for path in paths(child, (*at, key)))] if inner else [at]
 
 
-@settings(max_examples=150, deadline=5000)
+@settings(max_examples=150, deadline=60_000)
 @given(values)
 def test_any_json_is_a_checkpoint_or_one_sentence(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
     looked_at(tmp_path_factory.getbasetemp() / "fuzz", value)
 
 
-@settings(max_examples=250, deadline=5000)
+@settings(max_examples=250, deadline=60_000)
 @given(st.sampled_from(NAMES), st.data())
 def test_a_true_config_with_anything_in_one_or_two_places_is_a_checkpoint_or_one_sentence(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
@@ -83,7 +83,7 @@ def test_a_true_config_with_anything_in_one_or_two_places_is_a_checkpoint_or_one
     looked_at(tmp_path_factory.getbasetemp() / "fuzz", value)
 
 
-@settings(max_examples=60, deadline=5000)
+@settings(max_examples=60, deadline=60_000)
 @given(st.text(max_size=300))
 def test_any_text_is_one_sentence_at_most(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     folder = tmp_path_factory.getbasetemp() / "fuzz"
@@ -93,7 +93,7 @@ def test_any_text_is_one_sentence_at_most(tmp_path_factory: pytest.TempPathFacto
         inspect(str(folder))
 
 
-@settings(max_examples=40, deadline=5000)
+@settings(max_examples=40, deadline=60_000)
 @given(
     st.text(alphabet=".*+?()[]|abl{}0123,^$", max_size=40),
     st.sampled_from([("auto-round-w4", "extra_config"), ("gptq-w4", "dynamic"), ("compressed-tensors-w4", "ignore")]),

@@ -326,7 +326,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=2000)
+@settings(max_examples=60, deadline=60_000)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_header_or_one_sentence(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     file = tmp_path_factory.getbasetemp() / "fuzz.safetensors"
@@ -334,7 +334,7 @@ def test_any_bytes_are_a_header_or_one_sentence(tmp_path_factory: pytest.TempPat
     refused(file) if data[:8] != struct.pack("<Q", 2) else None
 
 
-@settings(max_examples=150, deadline=2000)
+@settings(max_examples=150, deadline=60_000)
 @given(
     st.sampled_from(["dtype", "shape", "data_offsets", "all", "more"]),
     json_values,

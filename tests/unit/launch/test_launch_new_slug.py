@@ -345,7 +345,7 @@ def test_every_shipped_checkpoint_agrees_with_its_slug(tmp_path: Path, name: str
     assert (agreed(folder, RIGS["4x3090"]) == "refused") == (name in UNDECLARABLE)
 
 
-@settings(max_examples=100, deadline=5000)
+@settings(max_examples=100, deadline=60_000)
 @given(st.sampled_from(NAMES), st.sampled_from(list(RIGS.values())), st.data())
 def test_any_checkpoint_that_can_be_read_agrees_with_its_slug(
     tmp_path_factory: pytest.TempPathFactory, name: str, rig: Rig, data: st.DataObject

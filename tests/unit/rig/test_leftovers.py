@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +29,7 @@ def titled(tmp_path: Path) -> Path:
         "os.write(1, f'{sys.argv[1]} {os.getpid()}\\n'.encode())\n"
         "if sys.argv[2:]:\n"
         "    subprocess.Popen([sys.executable, __file__, *sys.argv[2:]])\n"
-        "time.sleep(60)\n"
+        "time.sleep(3600)\n"
     )
     return program
 
@@ -69,26 +68,40 @@ def test_an_engine_and_its_worker_are_leftovers_once_no_python_is_above_them(
     titled: Path, started: list[subprocess.Popen[str]]
 ) -> None:
     # A shell that becomes `sleep` stands for init, which takes orphans in.
-    script = f"{sys.executable} {titled} VLLM::EngineCore VLLM::Worker_TP0 & exec sleep 60"
+    script = f"{sys.executable} {titled} VLLM::EngineCore VLLM::Worker_TP0 & exec sleep 3600"
     pids = start(started, ["/bin/sh", "-c", script], 2)
     found = {left.pid: left for left in find_leftovers() if left.pid in pids.values()}
     assert set(found) == set(pids.values())
     assert found[pids["VLLM::EngineCore"]].title.startswith("VLLM::EngineCor")
-    assert all(left.gpu_bytes == {} and left.started_at > time.time() - 60 for left in found.values())
+    assert all(left.gpu_bytes == {} and left.started_at > time.time() - 3600 for left in found.values())
 
 
 def test_a_process_of_another_name_is_none(titled: Path, started: list[subprocess.Popen[str]]) -> None:
-    pids = start(started, ["/bin/sh", "-c", f"{sys.executable} {titled} VLLM-like & exec sleep 60"], 1)
+    pids = start(started, ["/bin/sh", "-c", f"{sys.executable} {titled} VLLM-like & exec sleep 3600"], 1)
     assert not {left.pid for left in find_leftovers()} & set(pids.values())
 
 
-def test_one_that_ends_by_itself_in_time_is_none(titled: Path, started: list[subprocess.Popen[str]]) -> None:
+def test_one_that_ends_by_itself_in_time_is_none(
+    titled: Path, started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The inner shell reaps the one that ends, as init does.
-    script = f"({sys.executable} {titled} VLLM::Short; :) & {sys.executable} {titled} VLLM::Long & exec sleep 60"
+    script = f"({sys.executable} {titled} VLLM::Short; :) & {sys.executable} {titled} VLLM::Long & exec sleep 3600"
     pids = start(started, ["/bin/sh", "-c", script], 2)
     assert set(pids.values()) <= {left.pid for left in find_leftovers()}
-    threading.Timer(0.2, os.kill, (pids["VLLM::Short"], signal.SIGKILL)).start()
+
+    def meanwhile(seconds: float) -> None:
+        asked.append(seconds)
+        os.kill(pids["VLLM::Short"], signal.SIGKILL)
+        limit = time.monotonic() + 60
+        while Path(f"/proc/{pids['VLLM::Short']}").exists():
+            assert time.monotonic() < limit
+            rest(0.02)
+
+    rest, asked = time.sleep, []
+    monkeypatch.setattr(leftovers.time, "sleep", meanwhile)
     settled = {left.pid for left in find_settled_leftovers(1.5)}
+    monkeypatch.undo()
+    assert asked == [1.5]
     assert pids["VLLM::Long"] in settled
     assert pids["VLLM::Short"] not in settled
 

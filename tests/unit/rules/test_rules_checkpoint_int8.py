@@ -229,13 +229,13 @@ def looked_at(folder: Any, value: Any) -> None:
         assert declared.get("sym") is not False or declared["extra_config"]
 
 
-@settings(max_examples=60, deadline=5000)
+@settings(max_examples=60, deadline=60_000)
 @given(values)
 def test_any_json_is_judged_without_a_traceback(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
     looked_at(tmp_path_factory.getbasetemp() / "int8-fuzz", value)
 
 
-@settings(max_examples=100, deadline=5000)
+@settings(max_examples=100, deadline=60_000)
 @given(st.sampled_from(["auto-round-w4", "auto-round-w4-hybrid", *NAMES]), st.data())
 def test_a_true_config_with_anything_in_one_place_is_never_offered_wrongly(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
@@ -275,7 +275,7 @@ def is_good(entry: dict[str, Any]) -> bool:
     )
 
 
-@settings(max_examples=120, deadline=5000)
+@settings(max_examples=120, deadline=60_000)
 @given(OVERRIDES, st.dictionaries(st.sampled_from(THERE + NOWHERE), OVERRIDES, max_size=2), st.booleans())
 def test_no_override_of_one_layer_slips_through(
     tmp_path_factory: pytest.TempPathFactory, whole: dict[str, Any], one: dict[str, Any], head: bool

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.telemetry import fetch, gpu_poller
+
 TESTS = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TESTS / "fakes"))
 
@@ -25,6 +27,15 @@ class Clock:
 
     def pass_seconds(self, seconds: float) -> None:
         self.now += seconds
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What answers is waited for, however busy this machine is; tests of what does not answer set their own."""
+    monkeypatch.setattr(fetch, "STEP_TIMEOUT_SECONDS", 60.0)
+    monkeypatch.setattr(fetch, "WHOLE_TIMEOUT_SECONDS", 120.0)
+    monkeypatch.setattr(gpu_poller, "FIRST_PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(gpu_poller, "PATIENCE_SECONDS", 60.0)
 
 
 @pytest.fixture

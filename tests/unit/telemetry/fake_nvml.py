@@ -33,7 +33,7 @@ class Nvml:
     def _answer(self, name, value, handle=None):
         self.calls.append(name)
         if self.hang is not None:
-            self.hang.wait(30)
+            self.hang.wait(600)
         for key in (name, (name, handle)):
             if key in self.codes:
                 raise NVMLError(f"{name} failed", self.codes[key])

@@ -41,11 +41,13 @@ def test_processor_use_is_unknown_at_the_first_reading_and_a_fraction_then():
 
 def test_a_busy_process_is_seen_with_its_memory_and_its_core(burner):
     reader = HostReader()
-    assert reader.read({burner.pid}).instance_cpu_cores is None
-    time.sleep(0.6)
     reading = reader.read({burner.pid})
-    own = psutil.Process(burner.pid).cpu_times()
-    assert own.user > 0
+    assert reading.instance_cpu_cores is None
+    limit = time.monotonic() + 60
+    # Others may have the processor, and it may be taken away between two readings of one look.
+    while not 0.1 < (reading.instance_cpu_cores or 0) < 1.3 and time.monotonic() < limit:
+        time.sleep(0.6)
+        reading = reader.read({burner.pid})
     assert 0.1 < reading.instance_cpu_cores < 1.3
     assert 60_000_000 < reading.instance_bytes < 200_000_000
 
