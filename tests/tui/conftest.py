@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,10 @@ class ScreenText(SingleFileSnapshotExtension):
 
 
 @pytest.fixture
-def screen_text(snapshot: SnapshotAssertion) -> SnapshotAssertion:
-    """``assert shown(pilot) == screen_text(name="catalog-80x24")``."""
+def screen_text(snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch) -> SnapshotAssertion:
+    """``assert shown(pilot) == screen_text(name="catalog-80x24")``, at one moment: no age on it grows meanwhile."""
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
     return snapshot.use_extension(ScreenText)
 
 

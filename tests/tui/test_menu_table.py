@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from textual import events
 from textual.app import App, ComposeResult
 
 from cockpit.tui.content import Segment
 from cockpit.tui.widgets.menu_table import MenuTable
+
+from .helpers import until
 
 KEYS = tuple(f"row-{number}" for number in range(1000))
 COLUMNS = (("name", 10), ("note", 6))
@@ -33,8 +36,8 @@ class TableApp(App[None]):
     def on_menu_table_marked(self) -> None:
         self.told.append(f"marked {self.query_one(MenuTable).marked_key()}")
 
-    def on_menu_table_chosen(self) -> None:
-        self.told.append(f"chosen {self.query_one(MenuTable).marked_key()}")
+    def on_menu_table_chosen(self, message: MenuTable.Chosen) -> None:
+        self.told.append(f"chosen {message.key}")
 
 
 def lines_of(app: TableApp) -> list[str]:
@@ -65,15 +68,26 @@ async def test_cells_are_cut_by_what_they_take_on_the_screen() -> None:
 async def test_keys_and_clicks_mark_and_choose() -> None:
     app = TableApp()
     async with app.run_test(size=(40, 12)) as pilot:
-        await pilot.press("pagedown", "enter", "home")
-        assert app.told == ["marked row-11", "chosen row-11", "marked row-0"]
+        for key, told in (("pagedown", "marked row-11"), ("enter", "chosen row-11"), ("home", "marked row-0")):
+            await pilot.press(key)
+            await until(pilot, lambda told=told: app.told[-1:] == [told])  # type: ignore[misc]
+        assert len(app.told) == 3
         await pilot.click("#table", offset=(3, 3))
-        assert app.told[-1] == "marked row-2"
+        await until(pilot, lambda: app.told[-1] == "marked row-2")
         await pilot.click("#table", offset=(3, 3))
-        assert app.told[-1] == "chosen row-2"
+        await until(pilot, lambda: app.told[-1] == "chosen row-2")
         told = len(app.told)
         await pilot.click("#table", offset=(3, 0))
         assert len(app.told) == told, "the titles are no row"
+
+
+async def test_the_row_that_was_marked_is_chosen_however_soon_another_is() -> None:
+    app = TableApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        for key in ("down", "enter", "down"):
+            app.post_message(events.Key(key, None))
+        await until(pilot, lambda: len(app.told) == 3)
+        assert [told for told in app.told if "chosen" in told] == ["chosen row-1"]
 
 
 async def test_the_mark_stays_with_its_row_and_falls_back_to_its_place() -> None:

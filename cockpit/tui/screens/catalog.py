@@ -193,8 +193,8 @@ class CatalogScreen(CockpitScreen):
         self._table.focus()
 
     @on(MenuTable.Chosen)
-    def _row_clicked(self) -> None:
-        self.action_open()
+    def _row_chosen(self, message: MenuTable.Chosen) -> None:
+        self._open(self._shown.get(message.key))
 
     def on_key(self, event: events.Key) -> None:
         """Escape clears the filter; in it, ↓ leads to the table as well."""
@@ -214,7 +214,9 @@ class CatalogScreen(CockpitScreen):
 
     def action_open(self) -> None:
         """The marked slug's card, or its instance when it is being served."""
-        item = self.marked()
+        self._open(self.marked())
+
+    def _open(self, item: Entry | Problem | None) -> None:
         if isinstance(item, Problem):
             self.cockpit.warn(item.title, item.fix)
         elif item is not None:

@@ -95,12 +95,14 @@ class FleetScreen(CockpitScreen):
         return None if name is None else self._looks.get(name)
 
     @on(MenuTable.Chosen)
-    def _row_chosen(self) -> None:
-        self.action_open()
+    def _row_chosen(self, message: MenuTable.Chosen) -> None:
+        self._open(self._looks.get(message.key))
 
     def action_open(self) -> None:
         """The marked server's own screen; back leads here again."""
-        look = self._marked()
+        self._open(self._marked())
+
+    def _open(self, look: Look | None) -> None:
         if look is None:
             return
         if look.target.is_listed:

@@ -72,12 +72,14 @@ class InstancesScreen(CockpitScreen):
         self.query_one("#instances-note", Static).update(row_content([] if other is None else _note(other)))
 
     @on(MenuTable.Chosen)
-    def _row_chosen(self) -> None:
-        self.action_open()
+    def _row_chosen(self, message: MenuTable.Chosen) -> None:
+        self._open(message.key)
 
     def action_open(self) -> None:
         """The marked server's screen."""
-        name = self._table.marked_key()
+        self._open(self._table.marked_key())
+
+    def _open(self, name: str | None) -> None:
         if any(other.name == name and other.kind == "orphans" for other in self.cockpit.others):
             self.cockpit.inform("they serve nothing; K ends them")
         elif name is not None:

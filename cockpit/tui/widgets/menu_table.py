@@ -63,7 +63,11 @@ class MenuTable(ScrollView, can_focus=True):
         """Another row is marked."""
 
     class Chosen(Message):
-        """The marked row was chosen."""
+        """A row was chosen: that of ``key``, whichever is marked by the time this is heard."""
+
+        def __init__(self, key: str) -> None:
+            super().__init__()
+            self.key = key
 
     def __init__(self, id: str) -> None:
         super().__init__(id=id)
@@ -167,14 +171,14 @@ class MenuTable(ScrollView, can_focus=True):
         if event.y == 0 or row >= len(self.keys):
             return
         if row == self._marked:
-            self.post_message(self.Chosen())
+            self.post_message(self.Chosen(self.keys[row]))
         self.mark(row)
         event.stop()
 
     def action_choose(self) -> None:
         """Choose the marked row."""
         if self.keys:
-            self.post_message(self.Chosen())
+            self.post_message(self.Chosen(self.keys[self._marked]))
 
     def action_move(self, rows: int) -> None:
         """Up or down."""
