@@ -6,7 +6,7 @@ import re
 
 from cockpit.supervisor.diagnose.settings import in_use
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import added, nearest, plain_kv, say, without
+from cockpit.supervisor.diagnose.words import added, do, nearest, plain_kv, say, without
 
 
 def _kv_type_fixes(seen: Evidence) -> list[Fix]:
@@ -162,11 +162,25 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=_head_size_fixes,
     ),
     Symptom(
+        id="dual-chunk",
+        patterns=(
+            r"Impl\.__init__\(\) got an unexpected keyword argument '(?:layer_idx|dual_chunk_attention_config)'",
+        ),
+        versions="0.8 to 0.33",
+        explain=say(
+            "config.json asks for dual chunk attention (contexts of 1M tokens), which only vLLM's old engine had."
+        ),
+        fixes=do(
+            "Remove dual_chunk_attention_config from config.json: the context ends at the model's native length."
+        ),
+    ),
+    Symptom(
         id="attention-sinks",
         patterns=(
             r"[Ss]inks are only supported (?:in|with|for) [^\n]{1,60}",
             r"[Aa]ttention sinks? (?:is|are) not supported",
             r"not (?:currently )?support (?:attention )?sinks",
+            r"Impl\.__init__\(\) got an unexpected keyword argument 'sinks'",
         ),
         versions="0.10 to 0.33",
         explain=say(

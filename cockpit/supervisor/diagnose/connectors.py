@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import added, do, say, without
+from cockpit.supervisor.diagnose.words import added, do, joined, say, without
 
 _MANAGER = "disable_hybrid_kv_cache_manager"
 _NO_CONNECTOR = do(
@@ -53,6 +53,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="0.11 to 0.33",
         explain=say("KV that was moved off the GPU came back for a hybrid model, which this vLLM does not handle."),
         fixes=_NO_CONNECTOR,
+    ),
+    Symptom(
+        id="kv-connector-missing",
+        patterns=(r"(?P<name>NIXL|Mooncake|MoRIIO|LMCache) is not available",),
+        versions="0.10 to 0.33",
+        explain=say(
+            "The KV connector needs {name}, which vLLM's environment does not have.",
+            "The KV connector needs a package that vLLM's environment does not have.",
+        ),
+        fixes=joined(
+            do("Install it into the environment of that vLLM (nixl, mooncake-transfer-engine, lmcache)."),
+            _NO_CONNECTOR,
+        ),
     ),
     Symptom(
         id="cpu-offload",

@@ -1,158 +1,34 @@
-"""Driver, toolkit, card and kernels."""
+"""The card and its kernels: what the server sees, may use, and how a kernel fails."""
 
 from __future__ import annotations
 
-from cockpit.supervisor.diagnose.settings import in_use
+import re
+
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import NO_EXPANDABLE_SEGMENTS, do, less_utilization, no_graphs, say
+from cockpit.supervisor.diagnose.words import do, joined, less_utilization, no_draft, no_graphs, say
 
 
 def _graph_fixes(seen: Evidence) -> list[Fix]:
-    return [*less_utilization(seen), *no_graphs(seen)]
+    return [*no_draft(seen), *no_graphs(seen), *less_utilization(seen)]
 
 
-def _corrupting(seen: Evidence) -> bool:
-    """Whether a failed launch may be the IOMMU's: several GPUs, and no kernel of vLLM's that it is known of."""
-    return in_use("tensor_parallel", seen) != 1 and not seen.incident.file
+def _no_image_fixes(seen: Evidence) -> list[Fix]:
+    if re.search(r"\bHIP|rocm|hip\w+\.so", seen.incident.text):
+        return [
+            Fix(text="Use a ROCm build that has kernels for the card: `rocminfo | grep gfx` names what it needs."),
+            Fix(
+                text="Or let it pass for a near card that the build has: HSA_OVERRIDE_GFX_VERSION=11.0.0 for gfx110x."
+            ),
+        ]
+    return [
+        Fix(
+            text="Install a vLLM for CUDA 12.8 or later (0.10 and up) for an RTX 50 card; a card before Turing "
+            "needs an older release."
+        )
+    ]
 
-
-_IOMMU = do(
-    "Look at `dmesg | grep -E 'IO_PAGE_FAULT|Xid'`; boot the kernel with iommu=pt.",
-    Fix(text="Or do without direct transfers between the GPUs.", env={"NCCL_P2P_DISABLE": "1"}),
-)
 
 SYMPTOMS: tuple[Symptom, ...] = (
-    Symptom(
-        id="nvml-mismatch",
-        patterns=(r"Driver/library version mismatch", r"RM has detected an NVML/RM version mismatch"),
-        versions="any",
-        explain=say(
-            "The NVIDIA kernel module and its library are of different versions: the driver was updated "
-            "without a reboot."
-        ),
-        fixes=do("Reboot, or reload the nvidia modules."),
-    ),
-    Symptom(
-        id="amd-iommu",
-        patterns=(r"IO_PAGE_FAULT",),
-        versions="any",
-        explain=say("The IOMMU refused a transfer of the GPUs, which corrupts memory; other errors are collateral."),
-        fixes=_IOMMU,
-    ),
-    Symptom(
-        id="gpu-lost",
-        patterns=(
-            r"Xid \([^)]*\): ?(?P<xid>\d+)",
-            r"\bXid (?P<xid>\d+)",
-            r"GPU is lost",
-            r"NVMLError_GpuIsLost",
-            r"Unable to determine the device handle",
-            r"GPU has fallen off the bus",
-            r"uncorrectable ECC",
-            r"ECC error",
-            r"GPU recovery action",
-        ),
-        versions="any",
-        explain=lambda seen: (
-            "The GPU reported an illegal access by a kernel (Xid 31): software, more likely than hardware."
-            if seen.groups.get("xid") in ("31", "13")
-            else "The driver lost the GPU or found it faulty."
-        ),
-        fixes=do("Look at `dmesg | grep -E 'Xid|NVRM'`; reboot the machine, and watch power and temperature."),
-    ),
-    Symptom(
-        id="amd-iommu",
-        patterns=(
-            r"free\(\): invalid (?:next size|pointer|size)",
-            r"malloc\(\): (?:invalid|corrupted|unaligned|mismatching)",
-            r"double free or corruption",
-            r"corrupted (?:size vs|double-linked)",
-            r"munmap_chunk\(\): invalid",
-            r"unspecified launch failure",
-        ),
-        when=lambda seen: "launch failure" not in seen.incident.text or _corrupting(seen),
-        versions="any",
-        explain=say(
-            "Memory was corrupted under load: on AMD boards with several GPUs usually the IOMMU; the "
-            "message is collateral."
-        ),
-        fixes=_IOMMU,
-    ),
-    Symptom(
-        id="wsl-expandable-segments",
-        patterns=(
-            r"CUDA driver error: device not ready",
-            r"dxgkio_make_resident: Ioctl failed",
-            r"cuMemCreate.{0,60}(?:not supported|failed)",
-        ),
-        versions="0.20 to 0.33",
-        explain=say(
-            "WSL2 refuses the memory calls that PyTorch's expandable segments make; it is not short of memory."
-        ),
-        fixes=do(NO_EXPANDABLE_SEGMENTS),
-    ),
-    Symptom(
-        id="wsl-uva",
-        patterns=(r"UVA is not available",),
-        versions="0.20 to 0.33",
-        explain=say("The model runner shares pinned host memory with the GPU (UVA), which vLLM leaves off on WSL2."),
-        fixes=do(Fix(text="Allow pinned memory.", env={"VLLM_WSL2_ENABLE_PIN_MEMORY": "1"})),
-    ),
-    Symptom(
-        id="ptx-toolchain-newer",
-        patterns=(
-            r"provided PTX was compiled with an unsupported toolchain",
-            r"cudaErrorUnsupportedPtxVersion",
-            r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-            r"\berror 222\b",
-            r"PTX .version .{0,40}does not support",
-        ),
-        versions="any",
-        explain=say("A kernel was compiled by a newer CUDA toolkit than the driver understands."),
-        fixes=do("Update the driver, or use an image or wheel whose CUDA matches it."),
-    ),
-    Symptom(
-        id="cuda-compat",
-        patterns=(
-            r"system has unsupported display driver / cuda driver combination",
-            r"cudaErrorSystemDriverMismatch",
-            r"\bError 803\b",
-        ),
-        versions="any",
-        explain=say(
-            "Another libcuda than the driver's own is loaded: CUDA's compatibility library of the container, or that "
-            "of a driver that was updated without a reboot."
-        ),
-        fixes=do(
-            "In a container put the driver's libraries first: "
-            "LD_LIBRARY_PATH=/usr/local/nvidia/lib64:/usr/local/nvidia/lib.",
-            "On the machine itself reboot after a driver update; `ldconfig -p | grep libcuda.so` must name the "
-            "driver's only.",
-        ),
-    ),
-    Symptom(
-        id="fabric-manager",
-        patterns=(r"\bError 802: ", r"cudaErrorSystemNotReady", r"system not yet initialized"),
-        versions="any",
-        explain=say(
-            "The GPUs hang on an NVSwitch whose fabric manager does not run, or not in the driver's version."
-        ),
-        fixes=do(
-            "Install and start nvidia-fabricmanager in the driver's version; `nvidia-smi -q` shows Fabric: State."
-        ),
-    ),
-    Symptom(
-        id="driver-too-old",
-        patterns=(
-            r"The NVIDIA driver on your system is too old",
-            r"CUDA driver version is insufficient for CUDA runtime version",
-            r"cudaErrorInsufficientDriver",
-            r"forward compatibility was attempted on non supported HW",
-        ),
-        versions="any",
-        explain=say("The NVIDIA driver is older than the CUDA that this vLLM was built for."),
-        fixes=do("Update the driver, or install a vLLM built for the older CUDA."),
-    ),
     Symptom(
         id="no-kernel-image",
         patterns=(
@@ -168,10 +44,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         explain=say(
             "This vLLM or torch has no kernels for the card: the build is older than the card, or the card too old."
         ),
-        fixes=do(
-            "Install a vLLM for CUDA 12.8 or later (0.10 and up) for an RTX 50 card; a card before Turing "
-            "needs an older release.",
-        ),
+        fixes=_no_image_fixes,
     ),
     Symptom(
         id="triton-resources",
@@ -187,8 +60,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Upgrade vLLM, or choose another backend (--attention-backend)."),
     ),
     Symptom(
+        id="device-permission",
+        patterns=(r"NVMLError_NoPermission", r"Failed to initialize NVML: Insufficient Permissions"),
+        versions="any",
+        explain=say("The user that the server runs as may not open the GPU's devices (/dev/nvidia*)."),
+        fixes=do(
+            "In rootless podman keep the user's groups: --group-add keep-groups, or --userns=keep-id; with SELinux "
+            "--security-opt label=disable.",
+            "Elsewhere add the user to the group of /dev/nvidia0 (`ls -l` says: video or render), and log in anew.",
+        ),
+    ),
+    Symptom(
         id="gpu-taken-away",
-        patterns=(r"NVMLError_Unknown", r"Failed to initialize NVML: (?:Unknown Error|Insufficient Permissions)"),
+        patterns=(r"NVMLError_Unknown", r"Failed to initialize NVML: Unknown Error"),
         versions="any",
         explain=say(
             "The driver does not answer in this container any more: most often its devices were taken away when the "
@@ -288,6 +172,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say("Capturing the CUDA graphs failed."),
         fixes=_graph_fixes,
+    ),
+    Symptom(
+        id="graph-capture",
+        patterns=(r"INTERNAL ASSERT FAILED",),
+        frames=r"^(?:graphs|cuda_graph|cudagraph_utils)\.py:(?:__exit__|capture_end|capture\w*)$",
+        versions="any",
+        explain=say("PyTorch failed at its own accounts while CUDA graphs were captured: a fault of this version."),
+        fixes=joined(no_draft, no_graphs, do("Try another release of vLLM, which brings another PyTorch.")),
     ),
     Symptom(
         id="compile-failed",

@@ -215,6 +215,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do(without("load_format", ": vLLM sees what the files are"), "Or use the plugin that brings it."),
     ),
     Symptom(
+        id="microbatching",
+        patterns=(r"Microbatching currently only supports",),
+        versions="0.11 to 0.33",
+        explain=say("--enable-dbo works with the experts' transfers of DeepEP or NIXL only, which were not chosen."),
+        fixes=do(
+            without("enable_dbo"),
+            "Or install those kernels and name them: --all2all-backend deepep_low_latency.",
+        ),
+    ),
+    Symptom(
         id="not-multimodal",
         patterns=(r"is only supported for multimodal models", r"The model is not multimodal"),
         versions="0.6 to 0.33",

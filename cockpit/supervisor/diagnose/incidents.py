@@ -79,7 +79,8 @@ WRAPPER = re.compile(
 """Reports of a failure that happened elsewhere."""
 _COLLATERAL = re.compile(
     r"\s*(?:\w+\.)*(?:BrokenPipeError|EOFError|ConnectionResetError|CancelledError|KeyboardInterrupt|SystemExit)\b"
-    r"|RuntimeError: cancelled$|.{0,200}(?:Connection (?:closed|reset) by peer|remote process exited)"
+    r"|\s*(?:RuntimeError: cancelled$|ChildProcessError: worker died)"
+    r"|.{0,200}(?:Connection (?:closed|reset) by peer|remote process exited)"
     r"|.{0,120}(?:recvValue|recvBytes|sendBytes|recv, got 0 bytes|Broken pipe)"
     r"|\s*AttributeError: '\w*Executor' object has no attribute '(?:workers|io_thread_pool|rpc_broadcast_mq)'"
 )

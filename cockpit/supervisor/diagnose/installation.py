@@ -81,7 +81,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"could not get source code",
             r"unsupported operand type\(s\) for \|: '\w+' and",
             r"cannot import name '(?:Self|override|TypeIs|Never|NotRequired|StrEnum|UTC)' from '(?:typing|enum)'",
-            r"No module named '(?:tomllib|imp|distutils|cgi)'",
+            r"No module named '(?:tomllib|imp|distutils|cgi|(?:py)?audioop|pipes|telnetlib)'",
             r"requires a different Python",
             r"excessive stack use: stack is \d+ deep",
         ),

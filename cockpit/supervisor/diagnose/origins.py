@@ -30,6 +30,7 @@ _SENTENCE = re.compile(
 )
 """Where it is meant for the user: a check that was written out."""
 _OTHER_RELEASE = do("Try another release of vLLM, the one that the model's card names first.")
+_COMPILE_ANEW = Fix(text="Compile anew once, without what the cache has.", env={"VLLM_DISABLE_COMPILE_CACHE": "1"})
 _FEWER_FLAGS_TEXT = (
     "Leave out flags one by one (draft, KV type, backends, parsers) to find the one that it does not go with."
 )
@@ -76,7 +77,7 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         "compile-failed",
         "while torch.compile made the model's kernels",
         r"^(?:torch/(?:_inductor|_dynamo|_functorch|fx|_export)|vllm/compilation)/",
-        joined(no_graphs, _OTHER_RELEASE),
+        joined(do(_COMPILE_ANEW), no_graphs, _OTHER_RELEASE),
     ),
     _area(
         "kernel-failed",

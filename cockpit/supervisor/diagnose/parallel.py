@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import added, do, say, without
+from cockpit.supervisor.diagnose.words import added, do, joined, no_draft, reason, say, without
 
 _NO_P2P = Fix(text="Do without direct transfers between the GPUs.", env={"NCCL_P2P_DISABLE": "1"})
 
@@ -22,6 +22,13 @@ def _longer(seen: Evidence) -> list[Fix]:
     return [wait, look, left]
 
 
+_CONTEXT_FIXES = do(
+    without("decode_context_parallel_size"),
+    without("prefill_context_parallel_size"),
+    without("attention_backend", " and let vLLM choose"),
+    "Or use a newer vLLM, or another --attention-backend.",
+)
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="port-in-use-internal",
@@ -38,6 +45,59 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "and --port does not change it."
         ),
         fixes=do("Start again; servers that start at once need a VLLM_PORT or --master-port each."),
+    ),
+    Symptom(
+        id="visible-devices",
+        patterns=(r"invalid literal for int\(\) with base 10: '(?P<device>(?:MIG|GPU)-[\w/-]+)",),
+        versions="0.4 to 0.25",
+        explain=say(
+            "CUDA_VISIBLE_DEVICES names {device}, and this vLLM takes numbers only.",
+            "CUDA_VISIBLE_DEVICES names a GPU by its UUID, and this vLLM takes numbers only.",
+        ),
+        fixes=do(
+            "Give the GPU's number (`nvidia-smi -L` lists both); a container gets one GPU or MIG slice by --gpus "
+            "device=UUID, and needs no CUDA_VISIBLE_DEVICES then.",
+            "Or upgrade vLLM.",
+        ),
+    ),
+    Symptom(
+        id="pipeline-parallel",
+        patterns=(r"Pipeline parallelism is (?:not|only) supported",),
+        versions="0.5 to 0.33",
+        explain=lambda seen: (
+            "This vLLM cannot split the model over a pipeline (--pipeline-parallel-size)"
+            + (": most likely it is the draft that it cannot split." if no_draft(seen) else ".")
+        ),
+        fixes=joined(
+            no_draft,
+            do(
+                without("pipeline_parallel_size", ", and split it by tensor parallel"),
+                "Or upgrade vLLM: newer releases split more models.",
+            ),
+        ),
+    ),
+    Symptom(
+        id="context-parallel",
+        patterns=(
+            r"(?:DCP|PCP|\(DCP\)) requires ",
+            r"enable decode context parallel",
+            r"[Dd]ecode[ -]context[ -]parallel[^\n]{0,80}(?:requires|exceeds|must|not support)",
+            r"divisible by (?:dcp_size|`--decode-context-parallel-size)",
+            r"does not support (?:PCP|decode context parallel)",
+        ),
+        versions="0.11 to 0.33",
+        explain=lambda seen: (
+            f"The KV cache cannot be split over the GPUs as the command asks: {reason(seen).rstrip('. ')}."
+        ),
+        fixes=_CONTEXT_FIXES,
+    ),
+    Symptom(
+        id="context-parallel",
+        patterns=(r"^(?:AssertionError|RuntimeError|ValueError|IndexError)\b",),
+        frames=r":_?context_parallel_\w+$",
+        versions="0.11 to 0.33",
+        explain=say("The part of the attention that splits the KV cache over the GPUs failed (context parallel)."),
+        fixes=_CONTEXT_FIXES,
     ),
     Symptom(
         id="dp-address",

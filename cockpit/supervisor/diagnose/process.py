@@ -247,7 +247,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         id="module-missing",
         patterns=(
             r"No module named '(?P<name>[\w.]+)'",
-            r"ImportError: (?P<name>[^\n]{1,160})",
+            r"ImportError: (?P<name>[^\n]{1,160}?)\.?(?:\n|$)",
         ),
         versions="any",
         explain=say(

@@ -99,6 +99,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="invalid-variable",
+        patterns=(r"(?P<name>VLLM_\w+) '(?P<value>[^'\n]{1,200})' appears to be a URI",),
+        versions="0.9 to 0.33",
+        explain=say(
+            "{name} is {value}: Kubernetes sets it for a service that is named vllm.",
+            "A VLLM_ variable has a value that Kubernetes gave it for a service that is named vllm.",
+        ),
+        fixes=do(
+            "Give the service another name, or set enableServiceLinks: false in the pod.",
+            Fix(text="Or remove it from the environment.", env={"VLLM_PORT": None}),
+        ),
+    ),
+    Symptom(
+        id="invalid-variable",
         patterns=(
             r"^ValueError: (?:invalid literal for int\(\)|could not convert string to float)[^\n]*?: "
             r"'(?P<value>[^'\n]*)'",
@@ -123,6 +136,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(r"KeyError: '(?:input_global_scale)'", r"assert_size_stride", r"expected size \d+==\d+"),
         versions="0.20 to 0.33",
         explain=say("A graph that torch.compile kept was built for other settings than this boot's."),
+        fixes=do(
+            Fix(text="Compile anew once.", env={"VLLM_DISABLE_COMPILE_CACHE": "1"}),
+            "Or delete ~/.cache/vllm/torch_compile_cache.",
+        ),
+    ),
+    Symptom(
+        id="compile-cache-stale",
+        patterns=(r"^(?:AssertionError|KeyError|IndexError|AttributeError)\b",),
+        frames=r"^(?:caching\.py:optimized_call|aot_compile\.py:\w+)$",
+        when=lambda seen: seen.incident.modules.rpartition("\n")[2].startswith(("torch/_inductor", "torch/_dynamo")),
+        versions="0.11 to 0.33",
+        explain=say(
+            "A compiled graph, most likely one that torch.compile kept, does not fit what this boot gives it."
+        ),
         fixes=do(
             Fix(text="Compile anew once.", env={"VLLM_DISABLE_COMPILE_CACHE": "1"}),
             "Or delete ~/.cache/vllm/torch_compile_cache.",
