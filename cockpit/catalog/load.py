@@ -20,6 +20,7 @@ RESERVED_FLAGS = {
     "gpu-memory-utilization": "gpu_memory_utilization",
     "max-num-seqs": "max_num_seqs",
     "tensor-parallel-size": "tensor_parallel",
+    "device-ids": "the gpus toggle",
     "speculative-config": "speculative",
     "enforce-eager": "enforce_eager",
     "enable-prefix-caching": "prefix_caching",

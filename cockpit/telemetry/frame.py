@@ -68,6 +68,8 @@ class Latency(Frozen, frozen=True, kw_only=True):
     p95: float | None = None
     p95_is_lower_bound: bool = False
     """The percentile lies beyond the last finite bucket, whose bound ``p95`` then is."""
+    p95_bucket: tuple[float, float] | None = None
+    """Bounds of the bucket that holds the true percentile: ``p95`` is linear between them, and no more is known."""
 
 
 class Latencies(Frozen, frozen=True, kw_only=True):
@@ -145,6 +147,8 @@ class GpuReading(Frozen, frozen=True, kw_only=True):
     pcie_width: int | None = None
     pcie_receive_bytes_per_second: float | None = None
     pcie_transmit_bytes_per_second: float | None = None
+    pcie_age_seconds: float | None = None
+    """Age of the traffic alone: NVML measures for a moment when asked, one GPU after another."""
     nvlinks: int | None = None
     """NVLinks that are up; 0 for none, None where NVML does not say."""
     mig: bool = False

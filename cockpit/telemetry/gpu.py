@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 import msgspec
 import psutil
 
 from cockpit.rig.nvml import NoDriverError, load_nvml
+from cockpit.telemetry.clock import elapsed
 from cockpit.telemetry.frame import GpuReading
 from cockpit.telemetry.gpu_shares import Share, name_of, shares
 from cockpit.telemetry.nvml import (
@@ -28,6 +29,8 @@ from cockpit.telemetry.nvml import (
 _TRAFFIC_TICKS, _TRAFFIC_TICKS_AT_MOST = 5, 20
 _START_AGAIN_READINGS = 30
 """A driver that was not there, or whose every GPU fell silent, may have been loaded (anew) meanwhile."""
+_TRAFFIC_OLD_SECONDS = 60.0
+"""PCIe traffic is measured in turns; one that was measured before that is not shown."""
 _TRAFFIC_CPU_A_TICK = 0.002
 """Seconds of processor time that the question for PCIe traffic may cost, on average."""
 
@@ -37,6 +40,14 @@ class GpuSample(msgspec.Struct, frozen=True, kw_only=True):
 
     gpus: tuple[GpuReading, ...] = ()
     problem: str | None = None
+
+
+class _Traffic(msgspec.Struct, frozen=True):
+    """PCIe traffic of one GPU in bytes a second, and when it was measured."""
+
+    clock: float
+    sent: float | None
+    received: float | None
 
 
 class _Fixed(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +64,7 @@ class GpuReader:
 
     ``indices`` limits the reading to some GPUs, the instance's own (all by default); ``nvml`` replaces the pynvml
     module in tests, ``name_of`` says what process a pid is, ``cpu_clock`` gives the
-    processor seconds of the thread that reads. Not safe for use by two threads at once.
+    processor seconds of the thread that reads, ``clock`` monotonic seconds. Not safe for use by two threads at once.
     """
 
     def __init__(
@@ -62,16 +73,18 @@ class GpuReader:
         nvml: Any = None,
         name_of: Callable[[int], str | None] = name_of,
         cpu_clock: Callable[[], float] = time.thread_time,
+        clock: Callable[[], float] = elapsed,
     ) -> None:
         self._name_of = name_of
         self._indices = None if indices is None else tuple(indices)
         self._nvml = nvml
         self._devices: dict[int, Device] | None = None
         self._fixed: dict[int, _Fixed] = {}
-        self._traffic: dict[int, tuple[float | None, float | None]] = {}
+        self._traffic: dict[int, _Traffic] = {}
         self._problem: str | None = None
         self._silent_readings = 0
         self._cpu_clock = cpu_clock
+        self._clock = clock
         self._turn = 0
         self._traffic_due = 0
         self._traffic_asked = 0
@@ -105,6 +118,7 @@ class GpuReader:
             Device(self._nvml).ask("nvmlShutdown")
         self._devices, self._problem, self._silent_readings = None, None, 0
         self._fixed.clear()
+        self._traffic.clear()
 
     def _start(self) -> None:
         """Initialise NVML and find the handles, or note why that failed; it is not tried again every second."""
@@ -151,7 +165,7 @@ class GpuReader:
         pause = min(_TRAFFIC_TICKS_AT_MOST, max(_TRAFFIC_TICKS, ceil(spent / _TRAFFIC_CPU_A_TICK)))
         self._traffic_due = turn + pause
         sent, received = (None if value is None else value * 1000.0 for value in kilobytes)
-        self._traffic[index] = (sent, received)
+        self._traffic[index] = _Traffic(self._clock(), sent, received)
 
     def _memory(self, index: int, device: Device) -> tuple[Memory | None, bool]:
         """The GPU's memory, and whether that is the host's: one without its own (GB10) does not support the question.
@@ -192,7 +206,9 @@ class GpuReader:
         limit = device.ask("nvmlDeviceGetEnforcedPowerLimit")
         temperature = device.temperature()
         lost = device.last_error == LOST
-        sent, received = self._traffic.get(index, (None, None))
+        traffic = self._traffic.get(index, _Traffic(-inf, None, None))
+        age = self._clock() - traffic.clock
+        sent, received = (traffic.sent, traffic.received) if age <= _TRAFFIC_OLD_SECONDS else (None, None)
         return GpuReading(
             index=index,
             uuid=fixed.uuid,
@@ -213,6 +229,7 @@ class GpuReader:
             pcie_width=device.ask("nvmlDeviceGetCurrPcieLinkWidth"),
             pcie_transmit_bytes_per_second=sent,
             pcie_receive_bytes_per_second=received,
+            pcie_age_seconds=None if received is None and sent is None else age,
             nvlinks=fixed.nvlinks,
             mig=fixed.slices is not None,
             unified_memory=unified,

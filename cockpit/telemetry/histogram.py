@@ -28,6 +28,8 @@ class Quantile(msgspec.Struct, frozen=True, kw_only=True):
     value: float
     is_lower_bound: bool = False
     """The percentile lies beyond the last finite bound, which ``value`` then is."""
+    bucket: tuple[float, float] | None = None
+    """Bounds between which the true one lies; None beyond the last."""
 
 
 def from_buckets(by_bound: Mapping[float, float], total: float | None) -> Histogram | None:
@@ -109,7 +111,7 @@ def quantile(histogram: Histogram, share: float) -> Quantile | None:
             linear = lower + (bound - lower) * inside
             floor_sum += lower * (rank - below_count)
             allowed = (histogram.total - floor_sum) / (histogram.count - rank)
-            return Quantile(value=max(lower, min(linear, allowed)))
+            return Quantile(value=max(lower, min(linear, allowed)), bucket=(lower, bound))
         floor_sum += lower * (reached - below_count)
         below_count, lower = reached, bound
     return Quantile(value=histogram.bounds[-1], is_lower_bound=True)

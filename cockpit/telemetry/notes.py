@@ -37,6 +37,7 @@ SHARED_POOL = (
 )
 NO_POOL = "This model keeps no KV cache."
 POOLING = "This server generates nothing (it embeds, classifies or scores): TTFT is the time until the whole answer."
+DIFFUSION = "A diffusion model: each output holds a block of tokens, and the time per token is that per output."
 CAME = "Engine {} came to the figures: rates start over."
 BY_TURNS = "Several servers answer at this address by turns: give the address of one, or rates are not to be had."
 SLEEPING = "The engine sleeps ({}): it answers no requests until it is woken."
@@ -53,11 +54,11 @@ LOST = "Engine {} is no longer among the figures: they are those of the others."
 API_SERVERS = (
     "The figures name no process (several API servers share them): a restart shows only as a falling counter."
 )
-STUCK = "Nothing has moved for {:.0f} s while {} requests run: the engine may hang."
+STUCK = "Nothing has moved for {:.0f} s while {} run: the engine may hang."
 STUCK_SECONDS = 30.0
 NO_DRAFT = "Speculation was asked for, and nothing is drafted: decoding runs at its plain speed."
 POOR_DRAFT = "Only {:.0%} of draft tokens are accepted: without speculation it would be faster."
-SKIPPED = "{} lines of /metrics could not be read."
+SKIPPED = "{} of /metrics could not be read."
 
 _ENOUGH_TOKENS = 500
 """Generated tokens, or drafted ones, before anything is said about drafts."""
@@ -102,6 +103,11 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     expects_draft: bool = False
 
 
+def counted(number: int, what: str) -> str:
+    """``1 line``, ``2 lines``."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 def no_figures(other_server: str | None) -> str:
     """Why a server that answers publishes no vLLM figures; ``other_server`` is what serves, where that is known."""
     if other_server is None:
@@ -127,13 +133,13 @@ def _server(subject: Subject) -> list[str]:
     still = 0.0 if window.moved_clock is None else newest.clock - window.moved_clock
     running = subject.made.requests.running
     if running and still >= STUCK_SECONDS:
-        found.append(STUCK.format(still, running))
+        found.append(STUCK.format(still, counted(running, "request")))
     if len(newest.engines) > 1:
         found.append(ENGINES.format(len(newest.engines)))
     if newest.process_started_at is None and not any(engine.created_at for engine in newest.engines.values()):
         found.append(API_SERVERS)
     if newest.skipped_lines:
-        found.append(SKIPPED.format(newest.skipped_lines))
+        found.append(SKIPPED.format(counted(newest.skipped_lines, "line")))
     return found
 
 
@@ -149,6 +155,8 @@ def _prefill(subject: Subject) -> list[str]:
         found.append(PREEMPTED)
     if subject.newest.counter("first_tokens") and subject.newest.counter("generation") == 0:
         found.append(POOLING)
+    if subject.newest.counter("denoising_steps") is not None:
+        found.append(DIFFUSION)
     ttft, window = subject.made.latency.ttft_seconds.mean, subject.made.window_seconds
     if ttft is not None and window is not None and ttft > window and not speed.prefill_is_estimate:
         found.append(BEGAN_BEFORE)

@@ -59,7 +59,8 @@ def _stream_speed(change: Change) -> float | None:
     seconds = change.counter("decode_seconds")
     if seconds is None:
         seconds = change.counter("old_decode_seconds")
-    if generated is None or first is None or not seconds:
+    if generated is None or first is None or not seconds or "denoising_steps" in change.keys:
+        # A diffusion model's first output holds a whole block of tokens, and nobody counts how many.
         return None
     return max(0.0, generated - first) / seconds
 
@@ -98,6 +99,7 @@ def _latency(observed: Histogram | None) -> Latency:
         mean=mean(observed),
         p95=None if p95 is None else p95.value,
         p95_is_lower_bound=p95 is not None and p95.is_lower_bound,
+        p95_bucket=None if p95 is None else p95.bucket,
     )
 
 

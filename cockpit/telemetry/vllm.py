@@ -50,6 +50,7 @@ COUNTERS = {
     "vllm:spec_decode_num_drafts_total": "drafts",
     "vllm:spec_decode_num_draft_tokens_total": "draft_tokens",
     "vllm:spec_decode_num_accepted_tokens_total": "accepted",
+    "vllm:diffusion_num_denoising_steps_total": "denoising_steps",
 }
 LABELLED_COUNTERS = {
     "vllm:prompt_tokens_by_source_total": ("prompt_from:", "source"),
@@ -146,7 +147,7 @@ def _samples(text: str) -> tuple[list[Sample], int]:
     found: dict[str, Sample] = {}
     skipped = 0
     for line in _wanted_lines(text):
-        series = _SERIES.match(line)
+        series = None if len(line) > MAX_LINE_CHARS else _SERIES.match(line)
         sample = None if series is None else _sample(series[0], line[series.end() :])
         if series is None or sample is None:
             skipped += 1
@@ -163,8 +164,6 @@ def _wanted_lines(text: str) -> Iterator[str]:
         line = f"vllm:{raw[5:]}" if raw.startswith("vllm_") else raw
         name = line.partition("{")[0]
         if name not in _WANTED and name.partition(" ")[0] not in _WANTED:
-            continue
-        if len(line) > MAX_LINE_CHARS:
             continue
         yield line
         found += 1

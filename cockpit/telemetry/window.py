@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -152,16 +152,14 @@ class Change:
         return None if growth is None else growth / self.seconds
 
     def histogram(self, *keys: str) -> Histogram | None:
-        """Observations of the first of ``keys`` that is there, all engines together."""
-        for key in keys:
-            parts = [
-                delta(old.histograms[key], new.histograms[key])
-                for old, new in self._pairs
-                if key in old.histograms and key in new.histograms
-            ]
-            if parts:
-                return together(parts)
-        return None
+        """Observations of the first of ``keys`` that each engine has, all together; None unless all have one."""
+        parts = [_observed(old, new, keys) for old, new in self._pairs]
+        return together(parts) if parts else None
+
+
+def _observed(old: EngineScrape, new: EngineScrape, keys: Sequence[str]) -> Histogram | None:
+    key = next((key for key in keys if key in old.histograms and key in new.histograms), None)
+    return None if key is None else delta(old.histograms[key], new.histograms[key])
 
 
 def _growth(old: EngineScrape, new: EngineScrape, key: str) -> float | None:

@@ -11,6 +11,8 @@ _WIDE = 110
 _FEW_GPUS = 2
 """Up to so many get a second line in any case."""
 _OLD_SECONDS = 3.0
+_PCIE_OLD_SECONDS = 10.0
+"""Traffic is measured in turns, most often every five seconds."""
 _WORTH_NAMING_BYTES = 64 * 1024**2
 _MAX_NAMES = 3
 _TIGHT_BYTES = 512 * 1024**2
@@ -96,7 +98,9 @@ def _pcie(gpu: GpuReading) -> str:
     received, sent = gpu.pcie_receive_bytes_per_second, gpu.pcie_transmit_bytes_per_second
     if received is None or sent is None:
         return text
-    return f"{text} ↓{received / 1e9:.2f} ↑{sent / 1e9:.2f} GB/s"
+    age = gpu.pcie_age_seconds or 0.0
+    when = f" {age:.0f} s ago" if age >= _PCIE_OLD_SECONDS else ""
+    return f"{text} ↓{received / 1e9:.2f} ↑{sent / 1e9:.2f} GB/s{when}"
 
 
 def _nvlink(gpu: GpuReading) -> str:

@@ -65,6 +65,11 @@ def test_what_holds_a_card_down_and_who_else_is_on_it_is_said_at_any_width(width
     assert ("PCIe 4 x16 ↓1.25 ↑0.40 GB/s" in text) == (width == 120)
 
 
+def test_traffic_that_was_measured_a_while_ago_says_when() -> None:
+    assert "↑0.40 GB/s 42 s ago" in gpu_lines(pcie_age_seconds=42.4)
+    assert " ago" not in gpu_lines(pcie_age_seconds=5.0)
+
+
 def test_more_than_three_others_are_counted() -> None:
     others = tuple(GpuHolder(pid=pid, name=f"job{pid}", used_bytes=GIB) for pid in range(5))
     assert "job0 1.0, job1 1.0, job2 1.0 and 2 more" in gpu_lines(others=others)

@@ -119,6 +119,23 @@ def test_links_bandwidth_and_traffic_are_read_where_nvml_gives_them():
     assert nvml.calls.count("pcie") == 2 * 2
 
 
+def test_traffic_that_is_measured_in_turns_has_an_age_and_an_end(clock):
+    nvml = Nvml()
+    reader = GpuReader(nvml=nvml, clock=clock)
+    for _ in range(2):
+        first, second = reader.read().gpus
+        clock.pass_seconds(1.0)
+    assert (first.pcie_age_seconds, second.pcie_age_seconds) == (1.0, 0.0)
+    nvml.codes = {"pcie": 999}
+    clock.pass_seconds(40.0)
+    first, second = reader.read().gpus
+    assert (first.pcie_receive_bytes_per_second, first.pcie_age_seconds) == (5e6, 42.0)
+    clock.pass_seconds(19.0)
+    first, second = reader.read().gpus
+    assert (first.pcie_receive_bytes_per_second, first.pcie_age_seconds) == (None, None)
+    assert second.pcie_receive_bytes_per_second == 5e6
+
+
 @pytest.mark.parametrize(("cost", "asked"), [(0.0, 8), (0.004, 8), (0.010, 4), (0.020, 2), (9.0, 2)])
 def test_a_driver_that_computes_while_it_measures_traffic_is_asked_less_often(cost, asked):
     nvml, spent = Nvml([(0, 10, GIB)]), [0.0]

@@ -97,6 +97,8 @@ def test_a_percentile_lies_in_the_bucket_of_the_true_one(values, bounds, share):
         upper = min(bound for bound in bounds if bound >= true_value)
         lower = max((bound for bound in bounds if bound < true_value), default=0.0)
         assert lower <= found.value <= upper
+        assert found.bucket is not None
+        assert found.bucket[0] <= true_value <= found.bucket[1] and found.bucket[0] <= found.value <= found.bucket[1]
 
 
 @given(st.lists(st.floats(min_value=0, max_value=9), min_size=1, max_size=9), st.floats(min_value=0, max_value=1e6))

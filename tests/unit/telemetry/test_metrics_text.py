@@ -190,11 +190,18 @@ def test_another_server_is_known_by_the_names_of_its_figures(line, server):
     assert parse_scrape(line, at=1.0).other_server == server
 
 
+def test_a_line_that_is_too_long_to_read_is_said():
+    long = "x" * 5000
+    text = f'vllm:num_requests_running{{model_name="{long}"}} 1\nvllm:num_requests_waiting 2\nother{{a="{long}"}} 1\n'
+    scrape = parse_scrape(text, at=1.0)
+    assert (scrape.skipped_lines, scrape.gauge("waiting")) == (1, 2)
+
+
 def test_absurdly_long_lines_and_endless_samples_are_bounded():
     long_line = 'vllm:num_requests_running{engine="' + "x" * 100_000 + '"} 1\n'
     many = "".join(f'vllm:num_requests_running{{engine="{i}"}} 1\n' for i in range(vllm.MAX_SAMPLES + 50))
     scrape = parse_scrape(long_line + many, at=1.0)
-    assert scrape.gauge("running") == vllm.MAX_SAMPLES
+    assert scrape.gauge("running") == vllm.MAX_SAMPLES - 1
 
 
 def test_a_capacity_that_one_engine_does_not_say_is_no_capacity():

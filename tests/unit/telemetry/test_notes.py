@@ -95,7 +95,7 @@ def test_a_sleeping_engine_says_so(watching):
 def test_an_engine_that_runs_requests_and_moves_nothing_is_said_to_hang(watching):
     one = watching("stuck")
     assert not any("hang" in note for note in one.look(30).notes)
-    assert notes.STUCK.format(30, 2) in one.look().notes
+    assert notes.STUCK.format(30, "2 requests") in one.look().notes
 
 
 def test_an_idle_one_does_not_hang(watching):
@@ -127,7 +127,7 @@ def test_lines_that_cannot_be_read_are_counted(watching):
     text = one.server.text().decode()
     broken = parse_scrape('vllm:num_requests_running{engine="0 \n' + text, at=1.0)
     shown = figures(extend(Window(), broken, 10.0), 10.0)
-    assert notes.SKIPPED.format(1) in shown.notes
+    assert notes.SKIPPED.format("1 line") in shown.notes
 
 
 def test_the_pool_by_concurrency_replaces_a_token_figure_that_is_known_to_be_wrong(watching):
@@ -151,3 +151,16 @@ def test_every_group_that_is_known_has_a_source_and_an_age(watching):
         assert all(one.origin for one in sources.values())
         assert all(one.age_seconds == 0.5 for name, one in sources.items() if name != "KV capacity")
         assert ("KV capacity" in sources) == (shown.kv.capacity_tokens is not None)
+
+
+def test_a_diffusion_model_has_no_speed_of_a_stream_and_says_what_the_time_per_token_is(truth, clock):
+    window, server = Window(), truth("steady")
+    for _ in range(3):
+        steps = f'vllm:diffusion_num_denoising_steps_total{{engine="0",model_name="m"}} {40 * clock()}\n'
+        text = server.text().decode() + steps
+        window = extend(window, parse_scrape(text, at=clock(), clock=clock()), 10.0)
+        clock.pass_seconds(1.0)
+    shown = figures(window, 10.0)
+    assert notes.DIFFUSION in shown.notes
+    assert shown.throughput.decode_tokens_per_second_per_request is None
+    assert shown.throughput.decode_tokens_per_second == pytest.approx(90, rel=0.02)

@@ -258,3 +258,36 @@ def test_impossible_values_are_unknown_and_nothing_overflows(value):
     assert shown.totals.generation_tokens is None
     assert shown.requests.running is None
     assert (shown.kv.capacity_tokens, shown.kv.used_tokens) == (None, None)
+
+
+def observations(engine, count, total, name="time_to_first_token_seconds"):
+    labels = f'engine="{engine}",model_name="m"'
+    return (
+        f'vllm:{name}_bucket{{{labels},le="1.0"}} {count}\nvllm:{name}_bucket{{{labels},le="+Inf"}} {count}\n'
+        f"vllm:{name}_sum{{{labels}}} {total}\nvllm:{name}_count{{{labels}}} {count}\n"
+    )
+
+
+def latency_of(*moments):
+    scrapes = [parse_scrape(text, at=second, clock=float(second)) for second, text in enumerate(moments)]
+    return figures(window_of(*scrapes), 10.0).latency
+
+
+def test_a_latency_that_one_engine_does_not_give_is_no_mean_of_the_others():
+    both = latency_of(
+        observations(0, 0, 0.0) + observations(1, 0, 0.0), observations(0, 10, 1.0) + observations(1, 10, 3.0)
+    )
+    assert both.ttft_seconds.mean == pytest.approx(0.2)
+    torn = latency_of(
+        observations(0, 0, 0.0) + observations(1, 0, 0.0), observations(0, 10, 1.0) + observations(1, 10, "NaN")
+    )
+    assert torn.ttft_seconds.mean is None
+
+
+def test_engines_of_an_old_and_a_new_version_are_put_together_by_either_name():
+    old, new = "time_per_output_token_seconds", "inter_token_latency_seconds"
+    shown = latency_of(
+        observations(0, 0, 0.0, old) + observations(1, 0, 0.0, new),
+        observations(0, 10, 1.0, old) + observations(1, 10, 3.0, new),
+    )
+    assert shown.inter_token_seconds.mean == pytest.approx(0.2)
