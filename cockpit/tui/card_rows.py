@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from cockpit import units
 from cockpit.catalog.load import Entry
@@ -12,8 +14,11 @@ from cockpit.launch.toggles import TOGGLES, Toggle
 from cockpit.launch.types import LaunchPlan
 from cockpit.rules.finding import Finding, ToggleState
 from cockpit.tui.content import Row, row_text
-from cockpit.tui.keymap import Keymap, toggle_key
+from cockpit.tui.keymap import Keymap, shown_key, toggle_key
 from cockpit.tui.wrap import cut, wrap
+
+if TYPE_CHECKING:
+    from cockpit.fleet import InstanceView
 
 _VALUE_WIDTH = 13
 _WORDS = {"on": "ON", "off": "OFF"}
@@ -70,6 +75,18 @@ def blocked_row(toggles: list[Toggle], keymap: Keymap) -> Row:
     """The keys that are not offered here."""
     names = " ".join(f"[{toggle_key(toggle, keymap)}] {toggle.label.split()[0]}" for toggle in toggles)
     return [("  not here: ", "dim"), (names, "dim"), (" · a key says why", "dim")]
+
+
+def served_row(views: Iterable[InstanceView], slug: str, keymap: Keymap) -> Row | None:
+    """That the slug is being served, and by which keys; None when it is not."""
+    names = [view.record.name for view in views if view.record.slug == slug and view.state in ("starting", "ready")]
+    if not names:
+        return None
+    start, stop = shown_key("card.start", "S", keymap).split()[0], shown_key("card.stop", "K", keymap)
+    said = (
+        f"{names[-1]} is being served: {stop} stops it, so that {start} starts it anew; {start} alone starts another"
+    )
+    return [(" ● ", "good"), (said, "")]
 
 
 def command_rows(plan: LaunchPlan) -> list[Row]:

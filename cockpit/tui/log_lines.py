@@ -37,9 +37,14 @@ class LogLines:
         self.shows_access = not self.shows_access
         return list(self._all if self.shows_access else self._useful)
 
-    def title(self, key: str, width: int, has_log: bool = True) -> Row:
-        """``── log · 1,234 access lines hidden, a shows them ───``; ``key`` is the one that does."""
+    def title(self, key: str, width: int, has_log: bool = True, wrapping: tuple[str, str] | None = None) -> Row:
+        """``── log · w wraps long lines · 1,234 access lines hidden, a shows them ───``.
+
+        ``key`` is the one that shows them, ``wrapping`` another key and what it does to long lines.
+        """
         row: Row = [("── log ", "title")] if has_log else [("── no log: no cockpit started this server ", "dim")]
+        if wrapping is not None:
+            row += [("· ", "dim"), (wrapping[0], "key"), (f" {wrapping[1]} long lines ", "dim")]
         if self.access_count:
             what = f"{self.access_count:,} access line{'' if self.access_count == 1 else 's'}"
             row.append((f"· {what} {'shown' if self.shows_access else 'hidden'}, ", "dim"))

@@ -124,6 +124,17 @@ def death_rows(seen: Death, width: int) -> list[Row]:
     return rows
 
 
+def by_hand(seen: Death, card_key: str, log_key: str) -> str:
+    """Why there is nothing to set for a server that died, and what to do instead; one or two sentences."""
+    card = f"{card_key} opens its card to start it again."
+    if seen.advice:
+        return f"There is no value to set that is known to help. By hand: {seen.advice[0].rstrip('.')}; then {card}"
+    cause = None if seen.first_exception else likely_cause(seen.exit_code)
+    if cause is not None:
+        return f"Nothing is known to be wrong with its settings: {cause}. {card}"
+    return f"Why it died is not known, so there is nothing to set. {log_key} shows its whole log; {card}"
+
+
 def _wrapped(text: str, width: int, style: str, most: int) -> list[Row]:
     lines = textwrap.wrap(text, max(20, width - 4), max_lines=most, placeholder=" …")
     return [[("   ", ""), (line, style)] for line in lines]

@@ -16,10 +16,11 @@ from cockpit import paths
 from cockpit.cli.main import main
 from cockpit.session import Session
 from cockpit.supervisor import store
+from cockpit.tui.present_boot import Death, by_hand
 from cockpit.tui.screens.instance import InstanceScreen
 from cockpit.watch import InstanceWatch, Observation
 
-from .helpers import Cockpit, lives, open_card, opened, shown, until, until_shown
+from .helpers import Cockpit, lives, open_card, opened, shown, until, until_shown, until_told
 from .world import cpu_slug
 
 FITS = 1024
@@ -96,7 +97,7 @@ async def test_there_are_threads_for_all_that_goes_on_at_once(session: Session) 
         assert len(await asyncio.gather(*(asyncio.to_thread(together.wait, 60) for _ in range(40)))) == 40
 
 
-async def test_f_does_nothing_where_no_new_start_helps(session: Session) -> None:
+async def test_f_says_what_to_do_by_hand_where_no_new_start_helps(session: Session) -> None:
     cpu_slug("cpu/dies", options="--boot-seconds 3600 --die-at 0.3 --exit-code 3")
     async with opened(session) as pilot:
         await open_card(pilot, "cpu/dies")
@@ -104,8 +105,25 @@ async def test_f_does_nothing_where_no_new_start_helps(session: Session) -> None
         await until_shown(pilot, "✕ dead", "exit code 3")
         assert "[f] start again" not in shown(pilot) and "f fix" not in shown(pilot)
         await pilot.press("f")
-        await pilot.pause(0.3)
+        await until_told(pilot, "There is no value to set", "By hand: ", "S opens its card to start it again.")
         assert isinstance(pilot.app.screen, InstanceScreen)
+
+
+DEATHS = [
+    (Death(exit_code=-9, was_ready=True, first_exception=None), "the host probably ran out of memory"),
+    (Death(exit_code=1, was_ready=False, first_exception="ValueError: x"), "Why it died is not known"),
+    (Death(exit_code=-9, was_ready=False, first_exception="ValueError: x"), "Why it died is not known"),
+    (
+        Death(exit_code=1, was_ready=False, first_exception="OSError: x", advice=("Free the disk.",)),
+        "By hand: Free the disk; then X opens its card",
+    ),
+]
+
+
+@pytest.mark.parametrize(("death", "says"), DEATHS)
+def test_why_there_is_nothing_to_set_and_what_else(death: Death, says: str) -> None:
+    text = by_hand(death, "X", "Y")
+    assert says in text and "X opens its card to start it again." in text
 
 
 async def test_a_death_is_on_the_screen_by_itself(session: Session) -> None:

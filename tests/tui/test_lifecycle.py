@@ -88,6 +88,30 @@ async def test_the_card_of_a_dead_server_has_the_values_it_had(session: Session)
         assert pilot.app.screen.chosen == {"enforce_eager": "on"}
 
 
+async def test_t_leads_from_a_running_server_to_its_card_where_k_and_s_start_it_anew(session: Session) -> None:
+    cpu_slug("cpu/tuned")
+    async with opened(session) as pilot:
+        first = await serve(pilot, "cpu/tuned")
+        await pilot.press("t")
+        await until_shown(pilot, "cpu-tuned is being served", "K stops it, so that S starts it anew")
+        assert isinstance(pilot.app.screen, CardScreen)
+        await pilot.press("p")
+        await until_shown(pilot, "enable-prefix-caching")
+        await pilot.press("K")
+        await until_shown(pilot, "Stop cpu-tuned?")
+        await pilot.press("y")
+        await until_told(pilot, "cpu-tuned stopped after")
+        await until(pilot, lambda: "is being served" not in shown(pilot))
+        await pilot.press("S")
+        await until_shown(pilot, "● ready")
+        (again,) = store.load_all()[0]
+        assert again.process != first.process and again.values["prefix_caching"] != first.values["prefix_caching"]
+        await pilot.press("t")
+        await until_shown(pilot, "prefix caching", "is being served")
+        card = pilot.app.screen
+        assert isinstance(card, CardScreen) and card.chosen["prefix_caching"] == again.values["prefix_caching"]
+
+
 async def test_a_server_that_dies_under_its_users_eyes_says_so(session: Session) -> None:
     cpu_slug("cpu/falls")
     async with opened(session) as pilot:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from textual.app import App, ComposeResult
 from textual.geometry import Offset
 from textual.selection import Selection
@@ -13,7 +14,7 @@ from textual.selection import Selection
 from cockpit.tui.content import row_text
 from cockpit.tui.log_lines import LogLines
 from cockpit.tui.screens.instance import Seen
-from cockpit.tui.widgets.log_view import LogView
+from cockpit.tui.widgets.log_view import LogView, wrapped
 
 from .helpers import DESIGN, SMALLEST, opened, settled, shown, until, until_shown
 from .still_life import StillSession
@@ -116,3 +117,67 @@ def test_a_server_that_no_cockpit_started_has_no_log_and_that_is_said(width: int
     title = row_text(LogLines(9).title("a", width, has_log=False))
     assert title.startswith("── no log")
     assert len(title) == width
+
+
+LONG = [f"line {number} " + "漢字 word " * number for number in range(60)]
+
+
+async def test_a_line_that_goes_on_is_marked_and_w_wraps_it_where_it_stands() -> None:
+    async with _Log().run_test(size=(40, 10)) as pilot:
+        log = pilot.app.query_one(LogView)
+        log.focus()
+        await until(pilot, lambda: log.has_focus and log.size.height)
+        await pilot.pause()
+        log.add_lines(["x" * 39, "y" * 40, "z" * 41])
+        await until(pilot, lambda: "x" * 39 in shown(pilot))
+        rows = [row[:39] for row in shown(pilot).split("\n")[:3]]
+        assert rows == ["x" * 39, "y" * 38 + "…", "z" * 38 + "…"]
+        log.show_lines(LONG)
+        await pilot.press("pageup", "pageup")
+        await until(pilot, lambda: "line 30 " in shown(pilot))
+        first = (await settled(pilot)).split()[:2]
+        log.toggle_wrap()
+        await pilot.pause()
+        wrapped_screen = await settled(pilot)
+        assert wrapped_screen.split()[:2] == first and "…" not in wrapped_screen
+        log.add_lines([f"new {number}" for number in range(70)])
+        assert (await settled(pilot)).split()[:2] == first, "the reader's place stays while lines go"
+        log.toggle_wrap()
+        assert (await settled(pilot)).split()[:2] == first
+        await pilot.press("end")
+        await until(pilot, lambda: "new 69" in shown(pilot))
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Zs"]), max_size=90), max_size=5))
+def test_pieces_of_a_line_fit_and_lose_no_character(lines: list[str]) -> None:
+    for line in lines:
+        pieces = wrapped(line, 20)
+        assert all(cell_len(piece) <= 20 for piece in pieces)
+        assert "".join("".join(pieces).split()) == "".join(line.split())
+
+
+async def test_wrapped_lines_are_wrapped_anew_in_another_width_and_go_with_the_oldest() -> None:
+    async with _Log().run_test(size=(40, 10)) as pilot:
+        log = pilot.app.query_one(LogView)
+        await until(pilot, lambda: log.size.height)
+        log.toggle_wrap()
+        for number in range(30):
+            log.add_lines([f"{number} {'word ' * 20}end{number}" for number in range(number * 10, number * 10 + 10)])
+        await until(pilot, lambda: "end299" in shown(pilot))
+        for width in (25, 60):
+            await pilot.resize_terminal(width, 10)
+            await until(pilot, lambda: "end299" in shown(pilot))
+            text = "\n".join(log._drawn)
+            assert [word for word in text.split() if "end" in word] == [f"end{number}" for number in range(200, 300)]
+            assert all(len(row) <= width - 1 for row in log._drawn)
+
+
+async def test_the_title_names_the_key_that_wraps() -> None:
+    line = "(EngineCore pid=13) INFO 11-29 20:00:00 [core.py:1] " + "word " * 30 + "the end"
+    seen = msgspec.structs.replace(serving_dual(), lines=(line,))
+    async with opened(StillSession(rig_of(2), [seen]), SMALLEST) as pilot:
+        await open_instance(pilot, seen)
+        await until_shown(pilot, "w wraps long lines", "…")
+        assert "the end" not in shown(pilot)
+        await pilot.press("w")
+        await until_shown(pilot, "w cuts long lines", "the end")

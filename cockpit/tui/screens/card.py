@@ -29,6 +29,7 @@ from cockpit.tui.card_rows import (
     lower_rows,
     offered,
     rig_rows,
+    served_row,
     toggle_row,
 )
 from cockpit.tui.commands import bindings, toggle_bindings
@@ -51,7 +52,7 @@ _LONGEST_SIDE = 25
 _BARS = 4
 """Lines of the status bar, the title, the marked toggle's effect and the footer."""
 
-_KEYS_OF_THE_BOX = frozenset({"press", "start", "copy", "reset", "move", "step", "apply"})
+_KEYS_OF_THE_BOX = frozenset({"press", "start", "stop", "copy", "reset", "move", "step", "apply"})
 
 
 class CardScreen(CockpitScreen):
@@ -214,6 +215,8 @@ class CardScreen(CockpitScreen):
             return
         width = view.text_width or self.size.width - 1
         said: list[Row] = [self._said] if self._said else []
+        if served := served_row(self.cockpit.instances, self.entry.slug.name, self.cockpit.session.config.keys):
+            said.append(served)
         unfit = [] if plan.forecast is None or self._has_side else brief_rows(plan.forecast, width)
         view.show(lower_rows([*said, *unfit], plan, width, self.size.height - _BARS - self._upper))
 
@@ -337,6 +340,10 @@ class CardScreen(CockpitScreen):
         self.chosen.update({name: value_of(change, name) for name in change.set})
         self._said = []
         self.redraw()
+
+    def action_stop(self) -> None:
+        """Stop the slug's server; asks first."""
+        self.cockpit.ask_stop_slug(self.entry.slug.name)
 
     def action_copy(self) -> None:
         """The command to the clipboard."""

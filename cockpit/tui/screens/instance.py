@@ -22,10 +22,10 @@ from cockpit.telemetry.timeline import Timeline
 from cockpit.tui.catalog_rows import STATE_CELLS
 from cockpit.tui.commands import bindings
 from cockpit.tui.content import Row, fit, row_text
-from cockpit.tui.keymap import shown_key
+from cockpit.tui.keymap import keys_of, shown_key
 from cockpit.tui.log_lines import LogLines
 from cockpit.tui.present import is_stale, live_rows, source_rows, wrapped_notes
-from cockpit.tui.present_boot import Death, boot_rows, death_rows, pace_row, silence_rows
+from cockpit.tui.present_boot import Death, boot_rows, by_hand, death_rows, pace_row, silence_rows
 from cockpit.tui.present_charts import SPANS, chart_rows
 from cockpit.tui.present_forecast import against_rows
 from cockpit.tui.screens.base import CockpitScreen
@@ -228,7 +228,8 @@ class InstanceScreen(CockpitScreen):
         )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """``S`` is offered for a dead server only, ``f`` where a new start can help, ``c`` for one that serves.
+        """``S`` is offered for a dead server only, ``f`` where a new start can help, ``c`` for one that serves, ``t``
+        for one of a slug.
 
         A tape has no server to stop or start, and one known by its URL alone is not ours to.
         """
@@ -240,6 +241,8 @@ class InstanceScreen(CockpitScreen):
             return self._last is not None and self._last.state in _SERVING
         if action == "restart":
             return self._last is not None and self._last.state == "dead"
+        if action == "card":
+            return self._on_record and self._last is not None and self._last.state in ("starting", "ready")
         return super().check_action(action, parameters)
 
     def show_step(self, name: str, step: str) -> None:
@@ -272,8 +275,14 @@ class InstanceScreen(CockpitScreen):
 
     def _draw_log_title(self) -> None:
         has_log = self._last is None or bool(self._last.record.log)
-        key = shown_key("instance.access", "a", self.cockpit.shelf.config.keys)
-        self.query_one("#log-title", Panel).show([self._log.title(key, max(10, self.size.width), has_log)])
+        key, wrap_key = self._key("access", "a"), self._key("wrap", "w")
+        wrapping = (wrap_key, "cuts" if self.query_one("#log", LogView).wraps else "wraps")
+        title = self._log.title(key, max(10, self.size.width), has_log, wrapping if has_log else None)
+        self.query_one("#log-title", Panel).show([title])
+
+    def _key(self, command: str, default: str) -> str:
+        """The key in force of one of this screen's commands."""
+        return shown_key(f"instance.{command}", default, self.cockpit.shelf.config.keys)
 
     def _chart_rows(self) -> list[Row]:
         """The charts, or nothing."""
@@ -301,6 +310,11 @@ class InstanceScreen(CockpitScreen):
         self.query_one("#log", LogView).show_lines(self._log.toggle())
         self._draw_log_title()
 
+    def action_wrap(self) -> None:
+        """Long lines of the log over several, or cut."""
+        self.query_one("#log", LogView).toggle_wrap()
+        self._draw_log_title()
+
     def action_copy(self) -> None:
         """What is shown as text, with the sources of the figures."""
         if self._last is None:
@@ -314,9 +328,22 @@ class InstanceScreen(CockpitScreen):
         self.cockpit.inform("what is shown was sent to the terminal's clipboard")
 
     def action_restart(self) -> None:
-        """The card of a server that has died, with the values it had."""
+        """The card of its slug, with the values it had."""
         if self._last is not None:
             self.cockpit.open_card_again(self._last.record)
+
+    def action_card(self) -> None:
+        """The card of the slug with the values that its server has."""
+        self.action_restart()
+
+    def on_key(self, event: events.Key) -> None:
+        """The key of a fix says why there is none."""
+        keys = keys_of("instance.fix", "f", self.cockpit.shelf.config.keys)
+        seen = self._last
+        if event.key in keys and seen is not None and seen.state == "dead" and _fix_of(seen) is None:
+            event.stop()
+            text = by_hand(self._death(seen), self._key("restart", "S"), self._key("log", "L"))
+            self.cockpit.warn(text.rstrip("."))
 
     def action_fix(self) -> None:
         """Show what the diagnosis would change of the command; Enter starts it."""
