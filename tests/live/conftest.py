@@ -40,7 +40,7 @@ class Answer(msgspec.Struct, frozen=True):
         return json.loads(self.out)
 
 
-def cockpit(*words: str, timeout: float = 240.0) -> Answer:
+def cockpit(*words: str, timeout: float = 1200.0) -> Answer:
     """Run a verb as a user would, without a terminal, and wait for its end."""
     try:
         done = subprocess.run(

@@ -28,8 +28,16 @@ class MixedLoad:
     """Threads that send a new prompt, and then the same one again, until stopped; requests in flight are finished."""
 
     def __init__(
-        self, url: str, model: str, streams: int = 2, answer_tokens: int = 60, block_tokens: int = BLOCK_TOKENS
+        self,
+        url: str,
+        model: str,
+        streams: int = 2,
+        answer_tokens: int = 60,
+        block_tokens: int = BLOCK_TOKENS,
+        name: str = "mixed",
     ) -> None:
+        """Loads of one name send the same prompts."""
+        self._name = name
         self._url = f"{url}/v1/completions"
         self._model = model
         self._answer_tokens = answer_tokens
@@ -49,13 +57,13 @@ class MixedLoad:
         """Send nothing more, wait for what is in flight, and give the count; raises what a stream ended with."""
         self._stop.set()
         for thread in self._threads:
-            thread.join(60)
+            thread.join(600)
         for error in self._errors:
             raise error
         return self.tokens
 
     def _run(self, seed: int) -> None:
-        chance = random.Random(f"mixed {seed}")
+        chance = random.Random(f"{self._name} {seed}")
         turn = 0
         try:
             while not self._stop.is_set():
@@ -80,7 +88,7 @@ class MixedLoad:
         request = urllib.request.Request(
             self._url, json.dumps(body).encode(), headers={"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=600) as response:
             usage = json.load(response)["usage"]
         assert usage["prompt_tokens"] == len(prompt)
         with self._lock:

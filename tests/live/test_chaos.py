@@ -41,7 +41,7 @@ def served() -> tuple[dict[str, Any], Family]:
     return said, Family(said["pid"])
 
 
-def until(condition: Callable[[], object], seconds: float = 60.0) -> bool:
+def until(condition: Callable[[], object], seconds: float = 240.0) -> bool:
     limit = time.monotonic() + seconds
     while not condition() and time.monotonic() < limit:
         time.sleep(0.1)

@@ -100,7 +100,7 @@ def test_random_models_come_out_as_vllm_plans_them(engine: Engine) -> None:
         input=json.dumps(cases),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         check=False,
         env={**os.environ, **QUIET},
     )
@@ -205,7 +205,7 @@ def _boot(engine: Engine, host: str, folder: Path, *flags: str) -> str:
             [engine.path, *words], stdout=log, stderr=log, env={**os.environ, **QUIET}, start_new_session=True
         )
     try:
-        for _ in range(240):
+        for _ in range(2400):
             text = file.read_text(encoding="utf-8", errors="replace")
             if "KV cache size" in text or server.poll() is not None:
                 break

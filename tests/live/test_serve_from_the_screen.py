@@ -17,7 +17,7 @@ from cockpit.tui.screens.instance import InstanceScreen
 from .conftest import CAPACITY_TOKENS, SLUG, Family, serving
 
 pytestmark = pytest.mark.live
-_BOOT_SECONDS = 240.0
+_BOOT_SECONDS = 1200.0
 
 
 def rate_shown(text: str, row: str) -> float:
@@ -45,8 +45,8 @@ async def test_the_whole_way_from_enter_to_nothing_left(home: Path) -> None:
         load = Load(record.url, record.served_model_name)
         load.start()
         try:
-            await until(pilot, lambda: rate_shown(shown(pilot), "decode") > 0, 30)
-            await until(pilot, lambda: rate_shown(shown(pilot), "prefill") > 0, 30)
+            await until(pilot, lambda: rate_shown(shown(pilot), "decode") > 0)
+            await until(pilot, lambda: rate_shown(shown(pilot), "prefill") > 0)
         finally:
             counts = load.stop()
         assert counts.failures == 0 and counts.generated_tokens > 0
@@ -63,7 +63,7 @@ async def test_the_whole_way_from_enter_to_nothing_left(home: Path) -> None:
         await pilot.press("K")
         await until_shown(pilot, "Stop cpu-tiny-qwen3?")
         await pilot.press("y")
-        await until_told(pilot, "cpu-tiny-qwen3 stopped after", "nothing is left of it", seconds=60)
+        await until_told(pilot, "cpu-tiny-qwen3 stopped after", "nothing is left of it", seconds=240)
         await until(pilot, lambda: isinstance(pilot.app.screen, CatalogScreen))
         await until_shown(pilot, "0 serving")
     assert family.left() == []

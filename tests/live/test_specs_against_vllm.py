@@ -84,7 +84,7 @@ def test_configs_come_out_as_vllms_own_classes(engine: Engine, tmp_path: Path) -
         [engine.python, str(DRIVER), str(tmp_path / "rendezvous"), *map(str, folders.values())],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1200,
         check=False,
         env={**os.environ, **QUIET},
     )

@@ -103,7 +103,7 @@ def test_every_family_holds_what_vllm_makes_room_for(engine: Engine, tmp_path: P
         input=json.dumps([{"folder": str(folders[name]), "ranks": ranks} for name, ranks in cases]),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         check=False,
         env={**os.environ, **QUIET},
     )

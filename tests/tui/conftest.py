@@ -14,7 +14,6 @@ import pytest
 from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
-from textual.app import App
 
 from cockpit.config import Config
 from cockpit.rig.types import Engine, EngineProblem, OverlayState, Rig
@@ -22,7 +21,6 @@ from cockpit.rules.overlays import AUTOROUND_INT8, QUANTIZED_EMBEDDING
 from cockpit.session import Session
 from cockpit.supervisor import process, store
 
-from .helpers import TOLD
 from .world import CPU_DISTRIBUTIONS, CPU_RIG, CUDA_DISTRIBUTIONS, HOST, fake_engine
 
 MakeSession = Callable[..., Session]
@@ -70,18 +68,6 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for record in store.load_all()[0]:
         for who in process.members_of(record):
             process.send_signal(who, signal.SIGKILL)
-
-
-@pytest.fixture(autouse=True)
-def keep_toasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every toast is noted: it leaves the screen by itself."""
-    notify = App.notify
-
-    def noted(app: App[Any], message: str, **options: Any) -> None:
-        TOLD.setdefault(app, []).append(message)
-        notify(app, message, **options)
-
-    monkeypatch.setattr(App, "notify", noted)
 
 
 def _found(session: Session, folder: str) -> tuple[list[Engine], list[EngineProblem]]:

@@ -9,7 +9,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import psutil
-from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -27,8 +26,7 @@ DESIGN, SMALLEST = (120, 35), (80, 24)
 SIZES = (SMALLEST, DESIGN)
 
 Cockpit = Pilot[None]
-TOLD: WeakKeyDictionary[App[Any], list[str]] = WeakKeyDictionary()
-"""What the fixture ``keep_toasts`` has heard of each app."""
+_TOASTS: WeakKeyDictionary[CockpitApp, list[str]] = WeakKeyDictionary()
 PATIENCE = 90.0
 """Seconds; only what fails takes them, and everything here also runs on machines that have other things to do."""
 
@@ -36,11 +34,23 @@ PATIENCE = 90.0
 @asynccontextmanager
 async def opened(session: Session, size: tuple[int, int] = DESIGN) -> AsyncIterator[Cockpit]:
     """The app on its home screen, with the rig and the engines read."""
-    app = CockpitApp(session, show_clock=False)
+    app = noting_toasts(CockpitApp(session, show_clock=False))
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: app.engines is not None)
         await pilot.pause()
         yield pilot
+
+
+def noting_toasts(app: CockpitApp) -> CockpitApp:
+    """The app, which keeps every toast: one may have left the screen before it is looked for."""
+    notify, _TOASTS[app] = app.notify, []
+
+    def noted(message: str, **options: Any) -> None:
+        _TOASTS[app].append(message)
+        notify(message, **options)
+
+    app.notify = noted  # type: ignore[method-assign]
+    return app
 
 
 async def until(pilot: Cockpit, condition: Callable[[], object], seconds: float = PATIENCE) -> None:
@@ -80,8 +90,8 @@ async def until_told(pilot: Cockpit, *texts: str, seconds: float = PATIENCE) -> 
 
 
 def toasts(pilot: Cockpit) -> list[str]:
-    """The texts of all toasts so far, whole and unwrapped; one may have left the screen before it is looked for."""
-    return TOLD.get(pilot.app, [])
+    """The texts of all toasts so far, whole and unwrapped."""
+    return _TOASTS[app_of(pilot)]
 
 
 def words_of(text: str) -> str:

@@ -26,7 +26,19 @@ from cockpit.tui.screens.instance import InstanceScreen
 from cockpit.tui.screens.instances import InstancesScreen
 from cockpit.watch import Observation
 
-from .helpers import DESIGN, SIZES, SMALLEST, Cockpit, settled, shown, until, until_shown, until_told, words_of
+from .helpers import (
+    DESIGN,
+    SIZES,
+    SMALLEST,
+    Cockpit,
+    noting_toasts,
+    settled,
+    shown,
+    until,
+    until_shown,
+    until_told,
+    words_of,
+)
 from .still_life import BOOTED, LOADED, StillSession, boot, gpu_frame, observation, record
 from .world import rig_of
 
@@ -59,7 +71,7 @@ async def fleet(
     urls: Sequence[str] = (), session: StillSession | None = None, size: tuple[int, int] = DESIGN
 ) -> AsyncIterator[Cockpit]:
     """The app on its fleet screen, opened by URLs or by its key."""
-    app = CockpitApp(session or quick(), show_clock=False, fleet_urls=urls)
+    app = noting_toasts(CockpitApp(session or quick(), show_clock=False, fleet_urls=urls))
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: app.engines is not None)
         if not urls:
