@@ -68,8 +68,8 @@ class Latency(Frozen, frozen=True, kw_only=True):
     p95: float | None = None
     p95_is_lower_bound: bool = False
     """The percentile lies beyond the last finite bucket, whose bound ``p95`` then is."""
-    p95_bucket: tuple[float, float] | None = None
-    """Bounds of the bucket that holds the true percentile: ``p95`` is linear between them, and no more is known."""
+    p95_between: tuple[float, float] | None = None
+    """The true percentile lies between these, by its bucket and the sum; ``p95`` is where a line would have it."""
 
 
 class Latencies(Frozen, frozen=True, kw_only=True):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
-from math import isfinite
+from itertools import accumulate, pairwise
+from math import inf, isfinite
+from operator import mul
 
 import msgspec
 
@@ -28,8 +29,8 @@ class Quantile(msgspec.Struct, frozen=True, kw_only=True):
     value: float
     is_lower_bound: bool = False
     """The percentile lies beyond the last finite bound, which ``value`` then is."""
-    bucket: tuple[float, float] | None = None
-    """Bounds between which the true one lies; None beyond the last."""
+    between: tuple[float, float] | None = None
+    """Bounds between which the true one lies; None beyond the last bucket."""
 
 
 def from_buckets(by_bound: Mapping[float, float], total: float | None) -> Histogram | None:
@@ -96,22 +97,37 @@ def mean(histogram: Histogram) -> float | None:
 def quantile(histogram: Histogram, share: float) -> Quantile | None:
     """The value that ``share`` (0 to 1, exclusive) of the observations do not pass; None without observations.
 
-    Linear inside the bucket, as Prometheus' histogram_quantile does it, and never more than the sum of the
-    observations allows: the (1 - share) * count observations above the percentile are each at least as large
-    as it, those below at least as large as the lower bound of their bucket. Without that bound a queue time
-    of microseconds in a first bucket of 0.3 s would read as 0.285 s.
+    Linear inside the bucket, as Prometheus' histogram_quantile does it, as far as the sum of the observations allows
+    (see ``_allowed``). Without that a queue time of microseconds in a first bucket of 0.3 s would read as 0.285 s.
     """
     if histogram.count <= 0 or not histogram.bounds:
         return None
     rank = share * histogram.count
-    below_count, lower, floor_sum = 0.0, 0.0, 0.0
-    for bound, reached in zip(histogram.bounds, histogram.cumulative, strict=True):
-        if reached >= rank and reached > below_count:
-            inside = (rank - below_count) / (reached - below_count)
-            linear = lower + (bound - lower) * inside
-            floor_sum += lower * (rank - below_count)
-            allowed = (histogram.total - floor_sum) / (histogram.count - rank)
-            return Quantile(value=max(lower, min(linear, allowed)), bucket=(lower, bound))
-        floor_sum += lower * (reached - below_count)
-        below_count, lower = reached, bound
+    below, lower = 0.0, 0.0
+    for index, (bound, reached) in enumerate(zip(histogram.bounds, histogram.cumulative, strict=True)):
+        if reached >= rank and reached > below:
+            linear = lower + (bound - lower) * (rank - below) / (reached - below)
+            low, high = _allowed(histogram, rank, index)
+            return Quantile(value=max(low, min(linear, high)), between=(low, high))
+        below, lower = reached, bound
     return Quantile(value=histogram.bounds[-1], is_lower_bound=True)
+
+
+def _allowed(histogram: Histogram, rank: float, index: int) -> tuple[float, float]:
+    """What the sum of all observations leaves of the bucket that holds the one of that rank.
+
+    Those above it are at least as large as it, those below at least as large as the lower bounds of their buckets.
+    And those below are at most as large as it, or as their upper bounds, those above at most as large as theirs.
+    """
+    uppers, lowers = histogram.bounds, (0.0, *histogram.bounds)
+    lower, bound, below = lowers[index], uppers[index], (0.0, *histogram.cumulative)[index]
+    inside = [reached - before for before, reached in pairwise((0.0, *histogram.cumulative))]
+    floor = sum(map(mul, lowers, inside[:index])) + lower * (rank - below)
+    others = (
+        inf if histogram.count > histogram.cumulative[-1] else sum(map(mul, uppers, inside)) - bound * inside[index]
+    )
+    ceiling = others + bound * (histogram.cumulative[index] - rank)
+    high = (histogram.total - floor) / (histogram.count - rank)
+    low = (histogram.total - ceiling) / (rank - below) if rank > below else lower
+    low = max(lower, min(low, bound))
+    return low, max(low, min(high, bound))

@@ -99,7 +99,7 @@ def _latency(observed: Histogram | None) -> Latency:
         mean=mean(observed),
         p95=None if p95 is None else p95.value,
         p95_is_lower_bound=p95 is not None and p95.is_lower_bound,
-        p95_bucket=None if p95 is None else p95.bucket,
+        p95_between=None if p95 is None else p95.between,
     )
 
 

@@ -39,6 +39,14 @@ def test_microseconds_in_a_wide_first_bucket_do_not_read_as_its_width():
     assert found.value <= 20 * 0.00001 * 1.001
 
 
+def test_a_sum_at_the_top_of_a_bucket_leaves_nothing_below_it():
+    """All of 0.5 s in a bucket of 0.25 to 0.5 s: a line would have the percentile at 0.4875 s."""
+    assert quantile(of([0.5] * 8, (0.25, 0.5, 1.0)), 0.95).value == pytest.approx(0.5)
+    assert quantile(of([0.1, *[0.5] * 99], (0.25, 0.5, 1.0)), 0.95).value == pytest.approx(0.5, rel=0.01)
+    # One beyond the last bucket may hold any part of the sum.
+    assert quantile(of([0.5] * 99 + [9.0], (0.25, 0.5, 1.0)), 0.95).value == pytest.approx(0.25 + 0.25 * 95 / 99)
+
+
 def test_nothing_observed_gives_neither_mean_nor_percentile():
     assert mean(of([])) is None
     assert quantile(of([]), 0.95) is None
@@ -97,8 +105,10 @@ def test_a_percentile_lies_in_the_bucket_of_the_true_one(values, bounds, share):
         upper = min(bound for bound in bounds if bound >= true_value)
         lower = max((bound for bound in bounds if bound < true_value), default=0.0)
         assert lower <= found.value <= upper
-        assert found.bucket is not None
-        assert found.bucket[0] <= true_value <= found.bucket[1] and found.bucket[0] <= found.value <= found.bucket[1]
+        assert found.between is not None
+        low, high = found.between
+        assert lower <= low <= found.value <= high <= upper
+        assert low - 1e-9 <= true_value <= high + 1e-9
 
 
 @given(st.lists(st.floats(min_value=0, max_value=9), min_size=1, max_size=9), st.floats(min_value=0, max_value=1e6))
