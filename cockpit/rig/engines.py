@@ -84,6 +84,8 @@ def probe_engine(command: Path, engine_id: str, source: Literal["managed", "conf
         models=probe.models,
         quantization_methods=probe.quantization_methods,
         kv_cache_dtypes=probe.kv_cache_dtypes,
+        tool_parsers=probe.tool_parsers,
+        reasoning_parsers=probe.reasoning_parsers,
         min_capabilities=probe.min_capabilities,
         python_headers=probe.python_headers,
         humming=versions.get("humming-kernels"),

@@ -1,10 +1,11 @@
-"""Which words of a command line an installed vLLM does not know."""
+"""Which words of a command line an installed vLLM does not know or take."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from cockpit.rig.flags import EngineFlags
 from cockpit.rig.help_text import Flag
@@ -34,6 +35,29 @@ def unknown_flags(argv: Sequence[str], flags: EngineFlags) -> list[str]:
         candidates = _nearest(name, flags.flags)
         wrong.append(f"{name} (nearest: {' or '.join(candidates)})" if candidates else name)
     return wrong
+
+
+def refused_values(argv: Sequence[str], flags: EngineFlags) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Each option of ``argv`` whose value is none of those that it takes: its name, the value, and those.
+
+    Case and dashes are no difference: some options take either, and for those that do not it is only not said.
+    """
+    wrong: list[tuple[str, str, tuple[str, ...]]] = []
+    for word, following in pairwise((*argv, "")):
+        if word == "--":
+            break
+        flag = flags.flags.get(_name(word)) if _is_option(word) else None
+        if flag is None or not flag.choices or not flag.takes_value:
+            continue
+        _, equals, value = word.partition("=")
+        value = value if equals else following
+        if value and (equals or not _is_option(value)) and _plain(value) not in map(_plain, flag.choices):
+            wrong.append((_name(word), value, flag.choices))
+    return wrong
+
+
+def _plain(value: str) -> str:
+    return value.strip().lower().replace("-", "_")
 
 
 def _is_option(word: str) -> bool:

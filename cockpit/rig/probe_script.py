@@ -16,7 +16,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-FORMAT = 3
+FORMAT = 4
 QUANTIZATION = "model_executor/layers/quantization"
 KERNELS = "model_executor/kernels/linear/mixed_precision"
 COMPRESSED = f"{QUANTIZATION}/compressed_tensors"
@@ -164,6 +164,12 @@ def architectures(package: Package) -> list[str] | None:
     named = package.assignments(REGISTRY)
     found = string_keys(named.get("_VLLM_MODELS"), named)
     return sorted(set(found)) if found else None
+
+
+def parsers(package: Package, folder: str, table: str) -> list[str] | None:
+    """Names of the parsers that the package brings, or None."""
+    named = package.assignments(f"{folder}/__init__.py")
+    return string_keys(named.get(table), named)
 
 
 def _class_capability(node: ast.ClassDef) -> int | None:
@@ -316,6 +322,8 @@ def source_facts(package: Package) -> dict[str, Any]:
         "models": architectures(package),
         "quantization_methods": words(package.assignments(f"{QUANTIZATION}/__init__.py").get("QuantizationMethods")),
         "kv_cache_dtypes": words(package.assignments(CACHE_CONFIG).get("CacheDType")),
+        "tool_parsers": parsers(package, "tool_parsers", "_TOOL_PARSERS_TO_REGISTER"),
+        "reasoning_parsers": parsers(package, "reasoning", "_REASONING_PARSERS_TO_REGISTER"),
         "min_capabilities": min_capabilities(package),
     }
 

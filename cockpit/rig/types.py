@@ -116,6 +116,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """What --quantization takes."""
     kv_cache_dtypes: tuple[str, ...] | None = None
     """What --kv-cache-dtype takes."""
+    tool_parsers: tuple[str, ...] | None = None
+    reasoning_parsers: tuple[str, ...] | None = None
     min_capabilities: dict[str, int] | None = None
     """Least compute capability (75 is 7.5) by quantization method (``compressed-tensors``), and by class name for
     the WNA16 linear kernels (``MarlinLinearKernel``)."""

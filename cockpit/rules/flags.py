@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from cockpit.rig.version import version_numbers
 from cockpit.rules.context import Context
@@ -15,6 +16,19 @@ _NO_FLOAT16 = frozenset(("gemma2", "gemma3", "gemma3_text", "glm4"))
 _ADA = (8, 9)
 _TRITON_REFUSES = (0, 26)
 """First of the releases looked at whose Triton attention refuses fp8 KV below capability 8.9 (triton_attn.py)."""
+_FAMILIES = {
+    "awq": "awq",
+    "awq_marlin": "awq",
+    "bitsandbytes": "bitsandbytes",
+    "compressed-tensors": "compressed-tensors",
+    "fp8": "fp8",
+    "gptq": "gptq",
+    "gptq_marlin": "gptq",
+}
+"""Words of --quantization → the quant_method that a checkpoint must declare for them."""
+_STRICT = ("awq", "compressed-tensors", "fp8", "gptq")
+"""Methods of checkpoints with which vLLM takes no word of another family. It was asked on 0.32; of others, such as
+AutoRound and NVFP4, it overrides whatever the flag says."""
 
 
 def _whole(value: object) -> int | None:
@@ -62,6 +76,40 @@ def float16(ctx: Context) -> Iterator[Finding]:
         yield _block("float16-refused", "flags", message, "Take dtype out of the slug's flags, or set bfloat16.")
 
 
+def quantization(ctx: Context) -> Iterator[Finding]:
+    """A method that the checkpoint was not made with is refused; without the flag vLLM reads it from the files."""
+    named = str(ctx.slug.flags.get("quantization", ""))
+    family, method = _FAMILIES.get(named), "" if ctx.checkpoint is None else ctx.checkpoint.quantization.method
+    if family is None or method not in _STRICT or family == method:
+        return
+    message = f"the flag says quantization {named}, and the checkpoint was quantized by {method}: vLLM refuses that"
+    yield _block("quantization-differs", "flags", message, "Take quantization out of the slug's flags.")
+
+
+def parsers(ctx: Context) -> Iterator[Finding]:
+    """Parsers that the installed vLLM does not have, unless a plugin brings them (validate_api_server_args)."""
+    flags, engine = ctx.slug.flags, ctx.engine
+    if engine is None:
+        return
+    kinds = [("reasoning-parser", "reasoning-parser-plugin", engine.reasoning_parsers)]
+    if flags.get("enable-auto-tool-choice") is True:
+        kinds.append(("tool-call-parser", "tool-parser-plugin", engine.tool_parsers))
+    for name, plugin, known in kinds:
+        value = flags.get(name)
+        if not isinstance(value, str) or not value or not known or value in known or plugin in flags:
+            continue
+        near = get_close_matches(value, known, n=2, cutoff=0.5)
+        fix = f"Set it to {' or '.join(near)}." if near else f"It has: {', '.join(known)}."
+        yield Finding(
+            rule="parser-unknown",
+            severity="block",
+            subject="flags",
+            message=f"vLLM {engine.version} has no {name} {value[:60]}",
+            fix=fix,
+            level="rig",
+        )
+
+
 def triton_fp8(ctx: Context) -> Iterator[Finding]:
     """The Triton attention backend reads fp8 KV from compute capability 8.9 on."""
     dtype, engine = str(ctx.values.get("kv_cache_dtype", "auto")), ctx.engine
@@ -95,5 +143,5 @@ def named_files(ctx: Context) -> Iterator[Finding]:
         )
 
 
-RULES = (batched_tokens, needed_flags, float16, triton_fp8, named_files)
+RULES = (batched_tokens, needed_flags, float16, quantization, parsers, triton_fp8, named_files)
 """In the order in which their findings are shown."""

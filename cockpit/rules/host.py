@@ -17,7 +17,7 @@ from cockpit.rig.check_host import (
     SHARED_MEMORY_FIX,
 )
 from cockpit.rig.facts import asks_for_segments
-from cockpit.rig.flag_words import unknown_flags
+from cockpit.rig.flag_words import refused_values, unknown_flags
 from cockpit.rig.flags import EngineFlags
 from cockpit.rig.types import HostFacts
 from cockpit.rules.context import Context
@@ -236,14 +236,21 @@ def host_findings(ctx: Context) -> Iterator[Finding]:
 
 def flag_findings(argv: Sequence[str], flags: EngineFlags | None) -> Iterator[Finding]:
     """One finding for each word of a plan's argv that the installed vLLM would refuse; none while that is unknown."""
-    for word in unknown_flags(argv, flags) if flags is not None else ():
+    if flags is None:
+        return
+    for word in unknown_flags(argv, flags):
         name, _, nearest = word.partition(" ")
-        assert flags is not None
-        yield Finding(
-            rule="flag-unknown",
-            severity="block",
-            subject="flags",
-            message=f"vLLM {flags.version} does not know {name} {nearest}".rstrip(),
-            fix="Take it out of the slug's flags, or choose another vLLM with --engine.",
-            level="rig",
+        yield _flag(
+            "flag-unknown",
+            f"vLLM {flags.version} does not know {name} {nearest}".rstrip(),
+            "Take it out of the slug's flags, or choose another vLLM with --engine.",
         )
+    for name, value, choices in refused_values(argv, flags):
+        # The toggle's own rule speaks of this one.
+        if name != "--kv-cache-dtype":
+            message = f"vLLM {flags.version} does not take {value[:60]} for {name}"
+            yield _flag("flag-value", message, f"It takes {', '.join(choices)}.")
+
+
+def _flag(rule: str, message: str, fix: str) -> Finding:
+    return Finding(rule=rule, severity="block", subject="flags", message=message, fix=fix, level="rig")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_address
 
-from cockpit.rules import capability, files, flags, machine, parallel, weights
+from cockpit.rules import capability, files, flags, machine, parallel, spread, weights
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
 from cockpit.rules.host import HOST_RULES
@@ -193,6 +193,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     *weights.RULES,
     *capability.RULES,
     *parallel.RULES,
+    *spread.RULES,
     *files.RULES,
     *flags.RULES,
     *machine.RULES,

@@ -71,6 +71,8 @@ def test_a_whole_engine_says_everything_that_the_rules_read(tmp_path: Path, make
         f"{QUANTIZATION}/inc/inc.py": "class INCConfig(B):\n    def get_min_capability(cls):\n        return 60\n",
         "model_executor/kernels/linear/mixed_precision/marlin.py": KERNEL,
         "config/cache.py": "CacheDType = Literal['auto', 'fp8']\n",
+        "tool_parsers/__init__.py": "_TOOL_PARSERS_TO_REGISTER = {'hermes': ('hermes_tool_parser', 'Hermes')}\n",
+        "reasoning/__init__.py": "_REASONING_PARSERS_TO_REGISTER = {'qwen3': ('a', 'A'), 'glm45': ('b', 'B')}\n",
     }
     package(site_of(tmp_path / "v") / "vllm", files)
     engine = probe_engine(command, "mine")
@@ -80,6 +82,7 @@ def test_a_whole_engine_says_everything_that_the_rules_read(tmp_path: Path, make
     assert engine.moe_packed_widths == engine.wna16_bits == (4, 6, 8)
     assert engine.quantization_methods == ("awq", "inc", "humming", "odd", "shared")
     assert engine.kv_cache_dtypes == ("auto", "fp8")
+    assert (engine.tool_parsers, engine.reasoning_parsers) == (("hermes",), ("qwen3", "glm45"))
     assert engine.min_capabilities == {"awq": 75, "inc": 60, "shared": 75, "MarlinLinearKernel": 75}
     assert engine.cuda == (13, 0)
     assert isinstance(engine.python_headers, bool)
@@ -90,6 +93,7 @@ def test_what_a_package_does_not_have_is_unknown(tmp_path: Path, make_engine: Ma
     for name in ("models", "quantized_embedding", "autoround_int8", "moe_packed_widths", "quantization_methods"):
         assert getattr(engine, name) is None
     assert (engine.kv_cache_dtypes, engine.min_capabilities, engine.cuda) == (None, None, None)
+    assert (engine.tool_parsers, engine.reasoning_parsers) == (None, None)
 
 
 def test_a_changed_source_file_is_read_again(tmp_path: Path, make_engine: MakeEngine) -> None:

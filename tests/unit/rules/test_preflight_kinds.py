@@ -30,6 +30,8 @@ ENGINE = Engine(
     cuda=(13, 0),
     python_headers=True,
     models=("Qwen3ForCausalLM",),
+    tool_parsers=("hermes", "qwen3_coder"),
+    reasoning_parsers=("qwen3", "glm45"),
 )
 HOST = HostFacts(
     shared_memory_total_bytes=16 * GIB,
@@ -233,6 +235,37 @@ KINDS = {
         "block",
     ),
     "tool-parser": Kind({"slug": {"flags": {"enable-auto-tool-choice": True}}}, "flag-needs", "block"),
+    "tool-parser-unknown": Kind(
+        {"slug": {"flags": {"enable-auto-tool-choice": True, "tool-call-parser": "qwen3coder"}}},
+        "parser-unknown",
+        "block",
+    ),
+    "reasoning-parser-unknown": Kind(
+        {"slug": {"flags": {"reasoning-parser": "deepseek_r9"}}}, "parser-unknown", "block"
+    ),
+    "quantization-mismatch": Kind(
+        {
+            "of": checkpoint(quantized(scheme(), method="compressed-tensors"), beside=WHOLE),
+            "slug": {"flags": {"quantization": "awq"}, "weights": changed(W4, format="compressed-tensors")},
+        },
+        "quantization-differs",
+        "block",
+    ),
+    "too-few-gpus": Kind({"slug": {"flags": {"pipeline-parallel-size": 2}}}, "ranks", "block"),
+    "too-few-gpus for replicas": Kind({"slug": {"flags": {"data-parallel-size": "4"}}}, "ranks", "block"),
+    "context-parallel": Kind({"slug": {"flags": {"decode-context-parallel-size": 2}}}, "decode-context", "block"),
+    "context-parallel of an odd split": Kind(
+        {"of": None, "slug": {"flags": {"decode-context-parallel-size": 3}}}, "decode-context", "block"
+    ),
+    "context-parallel of query heads": Kind(
+        {
+            "of": checkpoint(attention_heads=9, kv_heads=1, beside=WHOLE),
+            "slug": {"flags": {"decode-context-parallel-size": 2}},
+        },
+        "decode-context",
+        "block",
+    ),
+    "microbatching": Kind({"slug": {"flags": {"enable-dbo": True}}}, "microbatches", "block"),
     "fp16-not-supported": Kind(
         {"of": checkpoint(model_type="gemma3_text", beside=WHOLE), "slug": {"flags": {"dtype": "half"}}},
         "float16-refused",
@@ -317,6 +350,42 @@ def test_nothing_of_all_this_is_said_of_a_good_plan() -> None:
             {"slug": {"flags": {"enable-auto-tool-choice": True, "tool-call-parser": "hermes"}}},
             "flag-needs",
         ),
+        ({"slug": {"flags": {"tool-call-parser": "of-another-vllm"}}}, "parser-unknown"),
+        (
+            {"slug": {"flags": {"reasoning-parser": "mine", "reasoning-parser-plugin": "/p/mine.py"}}},
+            "parser-unknown",
+        ),
+        ({"slug": {"flags": {"reasoning-parser": "qwen3"}}}, "parser-unknown"),
+        (
+            {"slug": {"flags": {"reasoning-parser": "x"}}, "engine": changed(ENGINE, reasoning_parsers=None)},
+            "parser-unknown",
+        ),
+        ({"slug": {"flags": {"quantization": "awq"}}}, "quantization-differs"),
+        (
+            {
+                "of": checkpoint(quantized(scheme(), method="gptq"), beside=WHOLE),
+                "slug": {"flags": {"quantization": "gptq_marlin"}, "weights": changed(W4, format="gptq")},
+            },
+            "quantization-differs",
+        ),
+        ({"slug": {"flags": {"pipeline-parallel-size": 2}}, "values": {"tensor_parallel": 1}}, "ranks"),
+        ({"slug": {"flags": {"data-parallel-size": 8, "data-parallel-address": "10.0.0.1"}}}, "ranks"),
+        ({"slug": {"flags": {"pipeline-parallel-size": True}}}, "ranks"),
+        (
+            {
+                "of": checkpoint(attention_heads=8, kv_heads=1, beside=WHOLE),
+                "slug": {"flags": {"decode-context-parallel-size": 2}},
+            },
+            "decode-context",
+        ),
+        (
+            {
+                "of": checkpoint(model_type="deepseek_v3", beside=WHOLE),
+                "slug": {"flags": {"decode-context-parallel-size": 2}},
+            },
+            "decode-context",
+        ),
+        ({"slug": {"flags": {"enable-dbo": True, "all2all-backend": "deepep_low_latency"}}}, "microbatches"),
         ({"of": checkpoint(model_type="gemma3_text", beside=WHOLE)}, "float16-refused"),
         ({"values": {"kv_cache_dtype": "fp8_e4m3"}}, "kv-fp8-triton"),
         (
@@ -345,6 +414,39 @@ def test_unknown_flags_and_the_forms_that_only_look_unknown() -> None:
     assert (finding.rule, finding.severity) == ("flag-unknown", "block")
     fine = ["--kv-cache-memory=9", "--max_model_len", "32k", "--speculative-config.method", "mtp"]
     assert list(flag_findings(fine, known)) == []
+
+
+CHOOSY = EngineFlags(
+    version="0.33.0",
+    flags={
+        "--moe-backend": Flag(names=("--moe-backend",), takes_value=True, choices=("auto", "flashinfer_cutlass")),
+        "--dtype": Flag(names=("--dtype",), takes_value=True, choices=("auto", "half")),
+        "--kv-cache-dtype": Flag(names=("--kv-cache-dtype",), takes_value=True, choices=("auto",)),
+        "--seed": Flag(names=("--seed",), takes_value=True),
+    },
+)
+
+
+@pytest.mark.parametrize("words", [["--dtype", "int4"], ["--dtype=int4"], ["--seed", "1", "--dtype", "int4"]])
+def test_values_that_an_option_does_not_take_are_said_with_those_that_it_takes(words: list[str]) -> None:
+    (finding,) = flag_findings(words, CHOOSY)
+    assert (finding.rule, finding.severity) == ("flag-value", "block")
+    assert "int4 for --dtype" in finding.message and "auto, half" in finding.fix
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--dtype", "half", "--moe-backend", "FlashInfer-CUTLASS"],
+        ["--kv-cache-dtype", "fp9"],
+        ["--dtype"],
+        ["--dtype="],
+        ["--dtype", "--seed", "1"],
+        ["--", "--dtype", "int4"],
+    ],
+)
+def test_values_that_are_taken_or_none_are_not_complained_about(words: list[str]) -> None:
+    assert list(flag_findings(words, CHOOSY)) == []
 
 
 @pytest.mark.parametrize(
