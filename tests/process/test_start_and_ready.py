@@ -123,7 +123,7 @@ def test_a_flood_in_the_log_is_followed_in_bounded_steps(make_plan: Plans) -> No
     assert progress.life == "ready"
     assert progress.boot.facts.vllm_version == "0.32.0"
     assert most < 4 << 20
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 60
     assert Path(running.record.log).stat().st_size > 10 << 20
     stop(running)
 

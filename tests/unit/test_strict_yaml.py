@@ -122,7 +122,7 @@ def test_a_file_that_is_no_mapping_is_refused(text: str) -> None:
 def test_hostile_files_are_refused_at_once(text: str) -> None:
     began = time.process_time()
     refusal(text)
-    assert time.process_time() - began < 5  # unguarded, the first takes minutes
+    assert time.process_time() - began < 30  # unguarded, the first takes minutes
 
 
 def test_a_long_key_is_not_repeated_in_full() -> None:

@@ -148,7 +148,7 @@ def test_a_huge_config_is_refused_before_it_is_read(tmp_path: Path, size: int) -
         handle.truncate(size)
     begin = time.process_time()
     assert "larger than 16 MiB" in refused(tmp_path).title
-    assert time.process_time() - begin < 0.2
+    assert time.process_time() - begin < 1
 
 
 def test_a_folder_without_a_config_says_so(tmp_path: Path) -> None:

@@ -216,4 +216,4 @@ def test_the_slowest_patterns_that_pass_end_in_time(tmp_path: Path) -> None:
     begin = time.process_time()
     with pytest.raises(CockpitError, match="take too long"):
         quantized(tmp_path, "compressed-tensors-w4", ignore=slow)
-    assert time.process_time() - begin < 6
+    assert time.process_time() - begin < 20
