@@ -31,11 +31,15 @@ class _Parser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         kind = (action.metavar if isinstance(action.metavar, str) else action.dest).lower()
+        before = action.option_strings[-1] if action.option_strings else self.prog
         habit = _HABITS.get(str(value)) if action.dest == "verb" else None
         near = [habit] if habit else nearest(str(value), action.choices)
         listed = f"`{self.prog} --help` lists them." if action.dest == "verb" else f"Use {', '.join(action.choices)}."
-        fix = f"Did you mean {' or '.join(f'`{self.prog} {name}`' for name in near)}?" if near else listed
-        raise CockpitError(f"there is no {kind} {str(value)[:60]!r}", fix=fix)
+        fix = f"Did you mean {' or '.join(f'`{before} {name}`' for name in near)}?" if near else listed
+        word = repr(str(value)[:60])
+        raise CockpitError(
+            f"{before} takes no {word}" if action.option_strings else f"there is no {kind} {word}", fix=fix
+        )
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does, but what a verb does not know leads to the verb's own help."""

@@ -36,6 +36,11 @@ Refused = Callable[..., str]
         (["engines", "install"], "engines install needs a name. Give cpu or a vLLM version such as"),
         (["engines", "remove"], "engines remove needs a name. Give an id of `cockpit engines`."),
         (["engines", "upgrade"], "there is no action 'upgrade'. Use install, remove."),
+        (["kv", "x", "--prefix-caching", "maybe"], "--prefix-caching takes no 'maybe'. Use on, off."),
+        (
+            ["kv", "x", "--prefix-caching", "onn"],
+            "--prefix-caching takes no 'onn'. Did you mean `--prefix-caching on`?",
+        ),
         (["engines", "instal"], "there is no action 'instal'. Did you mean `cockpit engines install`?"),
         (["stop", "nobody"], "nobody"),
         (["logs", "nobody"], "nobody"),
