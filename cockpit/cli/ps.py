@@ -48,14 +48,15 @@ def instance_json(view: InstanceView, answers: bool | None = None) -> dict[str, 
 
 
 def other_json(other: Other, answers: bool | None = None) -> dict[str, Any]:
-    """One row for what no record holds; orphans count as dead, everything else as foreign."""
+    """One row for what no record holds: orphans count as dead, what does not listen yet as starting, else foreign."""
     orphans = other.kind == "orphans"
+    starting = other.is_starting and not answers
     return {
         "instance": other.name,
         "slug": None,
         "model": other.model,
         "pid": other.pid,
-        "state": "dead" if orphans else "foreign",
+        "state": "dead" if orphans else "starting" if starting else "foreign",
         "url": other.url,
         "started_at": other.started_at,
         "ready_at": None,
@@ -152,6 +153,8 @@ def _tell_troubles(rows: Sequence[dict[str, Any]]) -> None:
             tell(f"✕ {name}: {row['explanation']} `cockpit diagnose {name}` says more.")
         if row["answers"] is False and row["kind"] == "own":
             tell(f"⚠ {name} runs and does not answer on {row['url']}. `cockpit logs {name}` shows its last lines.")
+        elif row["answers"] is False and row["state"] == "starting":
+            tell(f"· {name} does not listen on {row['url']} yet: it loads, or hangs.")
         elif row["answers"] is False:
             tell(f"⚠ {name} does not answer on {row['url']}: it loads, hangs, or is gone.")
         if row["orphans"]:

@@ -21,6 +21,8 @@ from cockpit.supervisor.spawn import MARK
 DEFAULT_PORT = 8000
 """vLLM's own."""
 _MARK = f"{MARK}=".encode()
+_UNSEEN = 0
+"""Stands for the pid of another user's process."""
 _ANY_HOST = "0.0.0.0"
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "*": "127.0.0.1"}
 
@@ -34,7 +36,10 @@ class Foreign(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None
     """What it says it serves: the served name, else the model; None where its command line does not say."""
     url: str | None
-    """None when its network is not this one's, as in a container, or a file that it was given names the port."""
+    """None when its network is not this one's, as in a container, it serves on no port, or a file that it was given
+    names the port."""
+    listens: bool | None
+    """Whether it listens at its address: a vLLM does so at the end of its boot. None where that cannot be seen."""
 
 
 class PortClaim(msgspec.Struct, frozen=True):
@@ -87,11 +92,11 @@ def _is_of_another_home(pid: int) -> bool:
 
 
 def _listening_addresses() -> dict[int, list[tuple[str, int]]]:
-    """Listening addresses by pid, as far as they can be seen."""
+    """Listening addresses by pid, those whose process cannot be seen under `_UNSEEN`."""
     found: dict[int, list[tuple[str, int]]] = {}
     for one in tcp_sockets():
-        if one.pid is not None and one.listens:
-            found.setdefault(one.pid, []).append((one.ip, one.port))
+        if one.listens:
+            found.setdefault(_UNSEEN if one.pid is None else one.pid, []).append((one.ip, one.port))
     return found
 
 
@@ -99,14 +104,16 @@ def _describe(pid: int, words: Sequence[str], listening: Mapping[int, list[tuple
     who = process.identity(pid)
     if who is None:
         return None
-    addresses = [address for member in (who, *process.children_of(who)) for address in listening.get(member.pid, ())]
-    address = _address(words, addresses)
+    members = (who, *process.children_of(who))
+    addresses = {member.pid: listening[member.pid] for member in members if member.pid in listening}
+    address = _address(words, pid, addresses) if _shares_network(pid) else None
     model = option(words, "served-model-name") or model_of(words)
     return Foreign(
         process=who,
         command=_shown(["vllm", "serve", *words]),
         model=None if model is None else _shown([model]),
-        url=None if address is None or not _shares_network(pid) else _url(*address),
+        url=None if address is None else _url(*address),
+        listens=None if address is None else _listens(address[1], addresses, listening),
     )
 
 
@@ -125,22 +132,38 @@ def port_claims() -> tuple[PortClaim, ...]:
 
 
 def _told_port(words: Sequence[str]) -> int | None:
-    """By its command line; None where only a file says."""
-    text = option(words, "port")
-    if text is None and option(words, "config") is not None:
+    """By its command line; None where only a file or the kernel says, and for one that serves on no port."""
+    if "--headless" in words or option(words, "uds") is not None:
         return None
-    text = text or ""
-    return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 65536 else DEFAULT_PORT
+    text = option(words, "port")
+    if text is None:
+        return None if option(words, "config") is not None else DEFAULT_PORT
+    return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 65536 else None
 
 
-def _address(words: Sequence[str], listening: Sequence[tuple[str, int]]) -> tuple[str, int] | None:
-    """Where clients of this host reach it: what it listens on, else what its command line says."""
-    port = _told_port(words)
-    if listening:
-        host, port = next((one for one in listening if one[1] == port), min(listening, key=lambda one: one[1]))
+def _address(
+    words: Sequence[str], pid: int, listening: Mapping[int, Sequence[tuple[str, int]]]
+) -> tuple[str, int] | None:
+    """Where clients of this host reach it: what its command line says, else what the server itself listens on.
+
+    Its engine and workers listen too, from early in its boot, on ports by which they meet each other.
+    """
+    told = _told_port(words)
+    if told is None:
+        host, port = min(listening.get(pid, ()), key=lambda one: one[1], default=("", 0))
     else:
-        host = option(words, "host") or _ANY_HOST
-    return None if port is None else (_WILDCARDS.get(host, host), port)
+        every = (one for of_one in listening.values() for one in of_one)
+        host, port = next((one for one in every if one[1] == told), (option(words, "host") or _ANY_HOST, told))
+    return (_WILDCARDS.get(host, host), port) if port else None
+
+
+def _listens(
+    port: int, own: Mapping[int, Sequence[tuple[str, int]]], everybody: Mapping[int, Sequence[tuple[str, int]]]
+) -> bool | None:
+    """Whether any of the server's processes listens on the port; None where a process that is not seen does."""
+    if any(one[1] == port for of_one in own.values() for one in of_one):
+        return True
+    return None if any(one[1] == port for one in everybody.get(_UNSEEN, ())) else False
 
 
 def _url(host: str, port: int) -> str:

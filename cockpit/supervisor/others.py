@@ -35,9 +35,16 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
     """Its command line, or the titles of orphans."""
     model: str | None = None
     url: str | None = None
+    listens: bool | None = None
+    """Whether it listens at its URL; None where that is not known."""
     started_at: float | None = None
     gpus: tuple[int, ...] = ()
     """Those that it holds memory on, as far as NVML says."""
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether its process is there and does not listen yet: it loads, or hangs."""
+        return self.kind != "orphans" and bool(self.processes) and self.listens is False
 
     @property
     def pid(self) -> int | None:
@@ -152,6 +159,7 @@ def _servers(foreign: Sequence[Foreign], adopted: Sequence[Adopted]) -> list[Oth
                 what=here.command if here else one.url,
                 model=one.model,
                 url=one.url,
+                listens=here.listens if here else None,
                 started_at=here.process.start_time if here else None,
             )
         )
@@ -166,6 +174,7 @@ def _other(foreign: Foreign) -> Other:
         what=foreign.command,
         model=foreign.model,
         url=foreign.url,
+        listens=foreign.listens,
         started_at=foreign.process.start_time,
     )
 

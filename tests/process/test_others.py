@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from cockpit import paths
@@ -23,7 +25,7 @@ from cockpit.rig.leftovers import find_leftovers
 from cockpit.session import Session
 from cockpit.supervisor import process, store
 from cockpit.supervisor.adopted import load_adopted, remember
-from cockpit.supervisor.foreign import find_foreign, port_claims
+from cockpit.supervisor.foreign import _told_port, find_foreign, port_claims
 from cockpit.supervisor.others import Other, as_record, find_others, instance_at, still_there
 from cockpit.supervisor.ready import answers_health
 from cockpit.supervisor.record import InstanceRecord
@@ -104,6 +106,75 @@ def test_a_foreign_server_is_found_with_its_address_and_its_model(serve: Serve, 
 def test_one_that_loads_has_the_address_of_its_command_line(serve: Serve, free_port: int) -> None:
     server = serve("--boot-seconds", "3600")
     assert found(server.pid).url == f"http://127.0.0.1:{free_port}"
+
+
+def row_of(pid: int, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    """What `cockpit ps --json` says of the server with that pid."""
+    capsys.readouterr()
+    assert cli.main(["ps", "--json"]) == 0
+    return next(row for row in json.loads(capsys.readouterr().out) if row["pid"] == pid)
+
+
+def test_one_that_does_not_listen_yet_is_starting_and_no_less_protected(
+    serve: Serve, free_port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = serve("--boot-seconds", "3600")
+    other = found(server.pid)
+    assert other.is_starting
+    row = row_of(server.pid, capsys)
+    assert (row["state"], row["kind"], row["answers"]) == ("starting", "foreign", False)
+    assert cli.main(["ps"]) == 0
+    said = capsys.readouterr()
+    assert re.search(rf"foreign-{server.pid} .* starting ", said.out)
+    assert f"foreign-{server.pid} does not listen on http://127.0.0.1:{free_port} yet" in said.err
+    with pytest.raises(CockpitError, match="was not started by the cockpit"):
+        Session().stop(other.name)
+    assert server.poll() is None
+
+
+def test_one_that_listens_is_foreign(serve: Serve, free_port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    server = serve("--boot-seconds", "0.1")
+    assert wait_for(lambda: answers_health(f"http://127.0.0.1:{free_port}"))
+    row = row_of(found(server.pid).pid or 0, capsys)
+    assert (row["state"], row["answers"]) == ("foreign", True)
+
+
+MEETS = "import socket, sys, time; one = socket.socket(); one.bind(('127.0.0.1', 0)); one.listen(); time.sleep(3600)"
+
+
+def test_the_port_by_which_its_engine_is_met_is_not_its_address(tmp_path: Path, free_port: int) -> None:
+    command = tmp_path / "vllm"
+    command.write_text(
+        f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {MEETS!r}])\ntime.sleep(3600)\n",
+        encoding="utf-8",
+    )
+    words = [sys.executable, str(command), "serve", "m", "--port", str(free_port)]
+    server = subprocess.Popen(words, start_new_session=True)
+    try:
+        children = psutil.Process(server.pid).children
+        assert wait_for(lambda: any(child.net_connections("tcp") for child in children()))
+        other = found(server.pid)
+        assert other.url == f"http://127.0.0.1:{free_port}" and other.is_starting
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+@pytest.mark.parametrize(
+    ("options", "port"),
+    [
+        ([], 8000),
+        (["--port", "9000"], 9000),
+        (["--port=9000"], 9000),
+        (["--port", "0"], None),
+        (["--config", "a.yaml"], None),
+        (["--config", "a.yaml", "--port", "9000"], 9000),
+        (["--headless"], None),
+        (["--uds", "/run/vllm.sock"], None),
+    ],
+)
+def test_the_port_that_a_command_line_tells(options: list[str], port: int | None) -> None:
+    assert _told_port(["m", *options]) == port
 
 
 def test_one_whose_port_and_model_stand_in_a_file_has_neither_until_it_listens(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ import pytest
 
 from cockpit.session import Session
 from cockpit.supervisor import foreign
+from cockpit.supervisor.others import Other
 from cockpit.supervisor.ready import answers_health
+from cockpit.supervisor.record import ProcessIdentity
 from cockpit.tui.screens.instance import InstanceScreen
 from cockpit.tui.screens.instances import InstancesScreen
 
@@ -64,6 +66,22 @@ async def test_a_foreign_server_is_listed_opened_and_stopped_after_a_question(
         await until_told(pilot, f"foreign-{server.pid} stopped after")
         assert server.wait(60) == 0
         await until(pilot, lambda: f"foreign-{server.pid}" not in shown(pilot))
+
+
+async def test_one_that_does_not_listen_yet_is_listed_as_starting_and_stopped_only_by_name(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    who = ProcessIdentity(pid=os.getpid(), start_time=psutil.Process().create_time())
+    loads = Other(
+        name="foreign-1", kind="foreign", processes=(who,), what="vllm serve m", url="http://h:1", listens=False
+    )
+    monkeypatch.setattr(session, "others", lambda: ([loads], []))
+    async with opened(session) as pilot:
+        await pilot.press("i")
+        await until_shown(pilot, "◐ starting", "foreign-1")
+        await pilot.press("K")
+        await until_shown(pilot, "Stop foreign-1?", "No cockpit started it")
+        await pilot.press("enter")  # the default keeps it
 
 
 async def test_leaving_says_nothing_of_servers_that_are_not_ours(

@@ -104,10 +104,15 @@ def _instance_texts(view: InstanceView) -> list[Segment]:
 
 
 def _other_texts(other: Other) -> list[Segment]:
-    state = ("⚠ orphans", "warn") if other.kind == "orphans" else STATE_CELLS["foreign"]
+    state = ("⚠ orphans", "warn") if other.kind == "orphans" else STATE_CELLS[other_state(other)]
     pid = units.UNKNOWN if other.pid is None else str(other.pid)
     up = units.UNKNOWN if other.started_at is None else units.duration(max(0.0, time.time() - other.started_at))
     return [state, (other.name, ""), (other.url or units.UNKNOWN, ""), (pid, ""), (up, "")]
+
+
+def other_state(other: Other) -> str:
+    """What a server that no cockpit started is doing, as far as its process shows."""
+    return "starting" if other.is_starting else "foreign"
 
 
 def _note(other: Other) -> Row:
