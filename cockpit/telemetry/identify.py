@@ -28,6 +28,8 @@ _OWNERS = {
     "lmdeploy": "LMDeploy",
     "tensorrt_llm": "TensorRT-LLM",
     "library": "Ollama",
+    "koboldcpp": "KoboldCpp",
+    "tabbyapi": "TabbyAPI",
 }
 """``owned_by`` of /v1/models → what serves."""
 _MAX_BYTES = 1 << 18

@@ -38,6 +38,7 @@ SHARED_POOL = (
 NO_POOL = "This model keeps no KV cache."
 POOLING = "This server generates nothing (it embeds, classifies or scores): TTFT is the time until the whole answer."
 DIFFUSION = "A diffusion model: each output holds a block of tokens, and the time per token is that per output."
+MIXED = "Figures of several models stand under one engine: requests and rates are their sum, the pool is not known."
 CAME = "Engine {} came to the figures: rates start over."
 BY_TURNS = "Several servers answer at this address by turns: give the address of one, or rates are not to be had."
 SLEEPING = "The engine sleeps ({}): it answers no requests until it is woken."
@@ -136,6 +137,8 @@ def _server(subject: Subject) -> list[str]:
         found.append(STUCK.format(still, counted(running, "request")))
     if len(newest.engines) > 1:
         found.append(ENGINES.format(len(newest.engines)))
+    if newest.mixes_models:
+        found.append(MIXED)
     if newest.process_started_at is None and not any(engine.created_at for engine in newest.engines.values()):
         found.append(API_SERVERS)
     if newest.skipped_lines:

@@ -50,6 +50,8 @@ class Scrape(msgspec.Struct, frozen=True, kw_only=True):
     """By the ``engine`` label, and what else tells engines apart; empty when the server publishes no vLLM figures."""
     models: tuple[str, ...] = ()
     """Names that the figures are labelled with, sorted."""
+    mixes_models: bool = False
+    """An engine has figures of several models, which its label does not tell apart."""
     process_started_at: float | None = None
     """Unix time at which the API server process started, where it says so."""
     context_tokens: float | None = None

@@ -7,7 +7,7 @@ keys of their own, because versions in between publish both and nothing must be 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import inf, isfinite
 
@@ -64,7 +64,7 @@ SHARES = {
     "vllm:kv_cache_usage_perc": "kv_usage",
     "vllm:gpu_cache_usage_perc": "old_kv_usage",
 }
-"""Shares of 1: two of one engine, as a model that was renamed leaves behind, do not add up."""
+"""Shares of 1: two of one engine do not add up."""
 HISTOGRAMS = {
     "vllm:time_to_first_token_seconds": "ttft",
     "vllm:inter_token_latency_seconds": "inter_token",
@@ -110,16 +110,28 @@ def parse_scrape(text: str, at: float, clock: float | None = None) -> Scrape:
         if name != PROCESS_START:
             engine = " ".join([labels.get("engine", "0"), *(labels.get(label, "") for label in replica)])
             drafts.setdefault(engine, _Draft()).add(name, labels, value)
+    mixed = _mixed(drafts.values())
     _share_blocks(drafts)
     return Scrape(
         at=at,
         clock=at if clock is None else clock,
         engines={engine: draft.frozen() for engine, draft in sorted(drafts.items())},
         models=tuple(sorted({labels.get("model_name", "")[:MAX_NAME_CHARS] for labels in leaders} - {""})),
+        mixes_models=mixed,
         process_started_at=_only_start({value for name, _, value in known if name == PROCESS_START}),
         skipped_lines=skipped,
         other_server=None if drafts else server_of(text),
     )
+
+
+def _mixed(drafts: Iterable[_Draft]) -> bool:
+    """Whether any engine has figures of several models, as pages put together have; then its pool is not known."""
+    mixed = [draft for draft in drafts if len(draft.models) > 1]
+    for draft in mixed:
+        draft.pool = None
+        for key in SHARES.values():
+            draft.gauges.pop(key, None)
+    return bool(mixed)
 
 
 def _only_start(starts: set[float]) -> float | None:
@@ -199,6 +211,7 @@ class _Draft:
         self.gauges: dict[str, float] = {}
         self.buckets: dict[str, dict[float, float]] = {}
         self.sums: dict[str, float] = {}
+        self.models: set[str] = set()
         self.pool: CachePool | None = None
         self.sleep_state: SleepState | None = None
         self.created_at: float | None = None
@@ -215,6 +228,8 @@ class _Draft:
         elif name in SHARES:
             self.gauges[SHARES[name]] = max(value, self.gauges.get(SHARES[name], 0.0))
         elif name in GAUGES:
+            if name == LEADER:
+                self.models.add(labels.get("model_name", ""))
             _increase(self.gauges, GAUGES[name], value)
         elif name in _BUCKETS:
             self._add_bucket(_BUCKETS[name], labels.get("le", ""), value)

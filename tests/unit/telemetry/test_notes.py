@@ -164,3 +164,17 @@ def test_a_diffusion_model_has_no_speed_of_a_stream_and_says_what_the_time_per_t
     assert notes.DIFFUSION in shown.notes
     assert shown.throughput.decode_tokens_per_second_per_request is None
     assert shown.throughput.decode_tokens_per_second == pytest.approx(90, rel=0.02)
+
+
+def test_two_models_under_one_engine_have_no_pool_and_requests_together(truth, clock):
+    """As an exporter that puts pages together without a label of its own gives them."""
+    window, server = Window(), truth("steady")
+    for _ in range(3):
+        text = server.text().decode()
+        other = text.replace('model_name="m"', 'model_name="n"').replace('num_gpu_blocks="', 'num_gpu_blocks="1')
+        window = extend(window, parse_scrape(text + other, at=clock(), clock=clock()), 10.0)
+        clock.pass_seconds(1.0)
+    shown = figures(window, 10.0)
+    assert notes.MIXED in shown.notes and shown.model == "m, n"
+    assert (shown.requests.running, shown.kv.capacity_tokens, shown.kv.used_fraction) == (4, None, None)
+    assert shown.throughput.decode_tokens_per_second == pytest.approx(180, rel=0.02)
