@@ -11,6 +11,8 @@ NOT_SUPPORTED, LOST = 3, 15
 _MISMATCH, _NO_PERMISSION = 18, 4
 """NVML_ERROR_* codes."""
 
+_BINDING_ERRORS = (ValueError, TypeError, AttributeError, OSError)
+"""What a binding of another age than its driver raises: other arguments, names that are no text, missing symbols."""
 _THROTTLES = {
     0x4: "power cap",
     0x8: "hardware slowdown",
@@ -50,7 +52,7 @@ class Device:
         before = () if self._handle is None else (self._handle,)
         try:
             answer = call(*before, *arguments)
-        except (self._nvml.NVMLError, UnicodeDecodeError) as error:
+        except (self._nvml.NVMLError, *_BINDING_ERRORS) as error:
             self.last_error = getattr(error, "value", None)
             return None
         self.last_error = None

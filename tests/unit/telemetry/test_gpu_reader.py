@@ -48,6 +48,19 @@ def test_a_call_that_fails_costs_only_its_own_figure(call, field):
     assert all(getattr(gpu, other) is not None for other in others - {field})
 
 
+@pytest.mark.parametrize(
+    "error", [TypeError("takes 1 argument"), OSError("symbol"), UnicodeDecodeError("u", b"", 0, 1, "")]
+)
+def test_a_binding_that_raises_an_error_of_its_own_costs_only_that_figure(error):
+    def broken(*_):
+        raise error
+
+    nvml = Nvml()
+    nvml.nvmlDeviceGetPowerUsage = nvml.nvmlDeviceGetName = nvml.nvmlDeviceGetMigMode = broken
+    gpu = GpuReader(nvml=nvml).read().gpus[0]
+    assert (gpu.name, gpu.power_watts, gpu.temperature_celsius, gpu.mig) == ("GPU 0", None, 71, False)
+
+
 def test_processes_hidden_by_a_container_give_an_unknown_share_not_zero():
     sample = GpuReader(nvml=Nvml([(0, 4000, GIB)])).read({10})
     assert [gpu.instance_bytes for gpu in sample.gpus] == [None, None]
