@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 import msgspec
 
@@ -47,8 +47,23 @@ def refuse_status(head: Head, asked: SplitResult, key_was_sent: bool) -> None:
         raise UnusableAnswerError(f"the server answered HTTP {status}")
 
 
+def moved_to(head: Head, asked: SplitResult) -> str | None:
+    """The path that a redirect names, relative or not, when it stays with the scheme, host and port that were asked.
+
+    Others are not followed: a key or a password would go along.
+    """
+    if head.status not in {301, 302, 303, 307, 308}:
+        return None
+    try:
+        target = urlsplit(urljoin(asked.geturl(), head.headers.get("location", "")))
+        stays = (target.scheme, target.hostname, target.port) == (asked.scheme, asked.hostname, asked.port)
+    except ValueError:
+        return None
+    return target.path if stays and target.path and not target.query else None
+
+
 def _redirect(head: Head, asked: SplitResult) -> UnusableAnswerError:
-    """Redirects are not followed: a key or a password would go along."""
+    """Why a redirect that was not followed, or not to its end, gives no figures."""
     try:
         target = urlsplit(head.headers.get("location", ""))
         same_host = target.hostname == asked.hostname

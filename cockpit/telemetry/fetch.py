@@ -19,6 +19,7 @@ from cockpit.telemetry.answers import (
     CHECK_ADDRESS,
     FetchProblem,
     UnusableAnswerError,
+    moved_to,
     refuse_other_kinds,
     refuse_status,
 )
@@ -32,6 +33,7 @@ STEP_TIMEOUT_SECONDS = 1.0
 """Longest wait for a connection and for each piece of the answer."""
 WHOLE_TIMEOUT_SECONDS = 2.0
 """Longest wait for the whole head and for the whole body, so that one that drips cannot hold a tick."""
+_MOST_REDIRECTS = 3
 _ZLIB_CODINGS = ("gzip", "x-gzip", "deflate")
 """What some proxies send although plain text was asked for."""
 _ANY_ZLIB = 47
@@ -61,7 +63,7 @@ def metrics_url(url: str) -> str:
 
 
 class MetricsClient:
-    """One kept connection to one server; no proxy is asked, no redirect followed, plain text asked for.
+    """One kept connection to one server; no proxy is asked, no redirect followed elsewhere, plain text asked for.
 
     Raises CockpitError when the key cannot be sent in a header.
     """
@@ -75,6 +77,7 @@ class MetricsClient:
             )
         self._has_key = api_key is not None
         self._parts = urlsplit(url)
+        self._path = self._parts.path
         self._headers = {"Accept": "text/plain; version=0.0.4", "Accept-Encoding": "identity"}
         if self._parts.username is not None:
             self._headers["Authorization"] = _basic(self._parts)
@@ -97,7 +100,7 @@ class MetricsClient:
     def body(self) -> bytes:
         """One GET. Raises UnusableAnswerError, what http_get raises, and OSError; then the connection is closed."""
         try:
-            connection, head = self._answer(self._parts.path)
+            connection, head = self._moved(*self._answer(self._path))
             refuse_status(head, self._parts, self._has_key)
             body = _body(connection, head)
             refuse_other_kinds(head.headers.get("content-type", ""), body)
@@ -107,6 +110,17 @@ class MetricsClient:
         if not connection.is_reusable:
             self.close()
         return body
+
+    def _moved(self, connection: Connection, head: Head) -> tuple[Connection, Head]:
+        """The answer behind redirects to other paths of the same server, where it is asked from then on."""
+        for _ in range(_MOST_REDIRECTS):
+            path = moved_to(head, self._parts)
+            if path is None or path == self._path:
+                break
+            self._path = path
+            self.close()
+            connection, head = self._answer(path)
+        return connection, head
 
     def page(self, path: str) -> bytes | None:
         """Body of another path below the same base; None when it cannot be had."""

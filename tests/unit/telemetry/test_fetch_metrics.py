@@ -156,7 +156,7 @@ def raw_server(*answers: bytes, closed: threading.Semaphore | None = None):
                 connection, _ = listener.accept()
                 with connection, suppress(ConnectionError):  # who hangs up in the middle
                     asked.append(connection.recv(65536))
-                    connection.sendall(answer)
+                    connection.sendall(answer.replace(b"PORT", str(listener.getsockname()[1]).encode()))
                 closed.release()
 
         thread = threading.Thread(target=serve, daemon=True)
@@ -179,6 +179,27 @@ def test_a_kept_connection_that_the_server_closed_is_opened_again():
         assert closed.acquire(timeout=60)
         assert isinstance(first, Scrape) and isinstance(fetch(client, now=2.0), Scrape)
     assert len(asked) == 2
+
+
+def redirect(path, status=307):
+    return b"HTTP/1.1 %d T\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % (status, path)
+
+
+@pytest.mark.parametrize(
+    ("status", "path"), [(307, b"/metrics/"), (301, b"metrics/"), (308, b"//127.0.0.1:PORT/metrics/")]
+)
+def test_another_path_of_the_same_server_is_gone_to_and_asked_from_then_on(status, path):
+    answers = redirect(path, status), PAGE, PAGE
+    with raw_server(*answers) as (port, asked), open_client(f"http://127.0.0.1:{port}/metrics") as client:
+        assert isinstance(fetch(client, now=1.0), Scrape) and isinstance(fetch(client, now=2.0), Scrape)
+    assert [one.split()[1] for one in asked] == [b"/metrics", b"/metrics/", b"/metrics/"]
+
+
+def test_redirects_without_an_end_are_given_up():
+    with raw_server(*(redirect(b"/%d" % turn) for turn in range(4))) as (port, asked):
+        got = fetch(open_client(f"http://127.0.0.1:{port}/metrics"), now=1.0)
+    assert isinstance(got, FetchProblem) and "another path (HTTP 307)" in got.reason
+    assert len(asked) == 4
 
 
 def test_the_user_and_password_of_a_url_are_sent_and_its_path_is_quoted():
@@ -207,7 +228,10 @@ def test_the_user_and_password_of_a_url_are_sent_and_its_path_is_quoted():
             b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere/\r\nContent-Length: 0\r\n\r\n",
             "another host, as for a login",
         ),
-        (b"HTTP/1.1 307 T\r\nLocation: /metrics/\r\nContent-Length: 0\r\n\r\n", "another path (HTTP 307)"),
+        (b"HTTP/1.1 307 T\r\nLocation: /metrics\r\nContent-Length: 0\r\n\r\n", "another path (HTTP 307)"),
+        (b"HTTP/1.1 307 T\r\nLocation: ?a=1\r\nContent-Length: 0\r\n\r\n", "another path (HTTP 307)"),
+        (b"HTTP/1.1 307 T\r\nContent-Length: 0\r\n\r\n", "another path (HTTP 307)"),
+        (b"HTTP/1.1 307 T\r\nLocation: http://127.0.0.1:1/metrics/\r\nContent-Length: 0\r\n\r\n", "another path"),
         (b"HTTP/1.1 308 P\r\nLocation: https://127.0.0.1/\r\nContent-Length: 0\r\n\r\n", "on to https://"),
         (b"HTTP/1.1 302 F\r\nLocation: http://[x/\r\nContent-Length: 0\r\n\r\n", "sends elsewhere (HTTP 302)"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n <!doctype html><html", "a web page"),
