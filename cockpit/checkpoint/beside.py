@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from cockpit.checkpoint.keys import read_json
 from cockpit.checkpoint.types import Beside
@@ -35,11 +36,14 @@ def read_beside(folder: Path) -> Beside | None:
     tokenizer = any(name in names for name in _TOKENIZERS) or any(
         name.endswith((".tiktoken", ".model")) and "token" in name for name in names
     )
+    config = _tokenizer_config(folder, names)
+    template = any(name in names for name in _TEMPLATES) or "tekken.json" in names
     return Beside(
         tokenizer=tokenizer,
-        chat_template=_has_template(folder, names),
+        chat_template=True if template else None if config is None else bool(config.get("chat_template")),
         gguf=any(name.endswith(".gguf") for name in names),
         tokenizer_fault=_fault(folder / "tokenizer.json") if "tokenizer.json" in names else None,
+        tokenizer_of_5=_of_5(config or {}),
     )
 
 
@@ -61,13 +65,20 @@ def _fault(file: Path) -> str | None:
     return None if tail.rstrip(_BLANKS).endswith(b"}") else "is cut off"
 
 
-def _has_template(folder: Path, names: set[str]) -> bool | None:
-    """Whether transformers finds a chat template; None when its config cannot be read."""
-    if any(name in names for name in _TEMPLATES) or "tekken.json" in names:
-        return True
+def _tokenizer_config(folder: Path, names: set[str]) -> dict[str, Any] | None:
+    """The config of transformers' tokenizer, empty where there is none; None when it cannot be read."""
     if "tokenizer_config.json" not in names:
-        return False
+        return {}
     try:
-        return bool(read_json(folder / "tokenizer_config.json").get("chat_template"))
+        return read_json(folder / "tokenizer_config.json")
     except CockpitError:
         return None
+
+
+def _of_5(config: dict[str, Any]) -> str | None:
+    """What transformers 4 fails on: its 5 saves a class and a form of special tokens that came with it."""
+    if "auto_map" in config:
+        return None
+    if config.get("tokenizer_class") == "TokenizersBackend":
+        return "names the class TokenizersBackend"
+    return "has extra_special_tokens as a list" if isinstance(config.get("extra_special_tokens"), list) else None

@@ -137,6 +137,8 @@ class Beside(Frozen, frozen=True, kw_only=True):
     """Whether there are GGUF files."""
     tokenizer_fault: str | None = None
     """What is wrong with tokenizer.json, as a clause; None where its two ends look sound."""
+    tokenizer_of_5: str | None = None
+    """What in tokenizer_config.json transformers reads from version 5 on only, as a clause; None when nothing."""
 
 
 class RopeScaling(Frozen, frozen=True, kw_only=True):

@@ -73,6 +73,7 @@ def probe_engine(command: Path, engine_id: str, source: Literal["managed", "conf
         version=(stated or "unknown").split("+", 1)[0],
         platform=platform_of(versions),
         torch=versions.get("torch"),
+        transformers=versions.get("transformers"),
         cuda=cuda_of(versions),
         kernels_cuda=cuda_of_kernels(Path(probe.package)) if probe.package else None,
         wna16_bits=probe.wna16_bits,

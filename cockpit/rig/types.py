@@ -93,6 +93,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """Without the local part, e.g. ``0.33.0``."""
     platform: Literal["cuda", "cpu", "rocm", "xpu", "tpu", "unknown"]
     torch: str | None = None
+    transformers: str | None = None
     cuda: tuple[int, int] | None = None
     """The CUDA that its torch was built with."""
     kernels_cuda: int | None = None

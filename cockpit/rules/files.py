@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cockpit.rig.version import version_numbers
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
 
 _PACKERS = ("auto-round", "gptq", "awq")
+_TOKENIZERS_BACKEND = (5,)
 
 
 def _only_config(ctx: Context) -> bool:
@@ -39,6 +41,25 @@ def tokenizer(ctx: Context) -> Iterator[Finding]:
         message=f"{ctx.checkpoint.folder} has no tokenizer (tokenizer.json, tokenizer.model or tekken.json)",
         fix="Copy it from the original model, or name that model with `tokenizer` under flags.",
     )
+
+
+def tokenizer_release(ctx: Context) -> Iterator[Finding]:
+    """A tokenizer that transformers 5 saved, for a vLLM that has transformers 4."""
+    beside, engine = None if ctx.checkpoint is None else ctx.checkpoint.beside, ctx.engine
+    elsewhere = {"tokenizer", "skip-tokenizer-init", "tokenizer-mode"} & ctx.slug.flags.keys()
+    if ctx.checkpoint is None or beside is None or beside.tokenizer_of_5 is None or engine is None or elsewhere:
+        return
+    installed = version_numbers(engine.transformers or "")
+    if installed and installed < _TOKENIZERS_BACKEND:
+        yield Finding(
+            rule="tokenizer-newer",
+            severity="block",
+            subject="weights",
+            message=f"{ctx.checkpoint.folder}/tokenizer_config.json {beside.tokenizer_of_5}, which transformers "
+            f"{engine.transformers} of {engine.id} cannot read: transformers 5 saved it",
+            fix="Use a vLLM with transformers 5, or name the original model with `tokenizer` under flags.",
+            level="rig",
+        )
 
 
 def chat_template(ctx: Context) -> Iterator[Finding]:
@@ -91,5 +112,5 @@ def quantized_head(ctx: Context) -> Iterator[Finding]:
     )
 
 
-RULES = (tokenizer, chat_template, gguf, quantized_head)
+RULES = (tokenizer, tokenizer_release, chat_template, gguf, quantized_head)
 """In the order in which their findings are shown."""

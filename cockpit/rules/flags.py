@@ -26,6 +26,8 @@ _FAMILIES = {
     "gptq_marlin": "gptq",
 }
 """Words of --quantization → the quant_method that a checkpoint must declare for them."""
+_PACKED = ("awq", "gptq")
+"""Those of them that nothing but a checkpoint's own config can describe."""
 _STRICT = ("awq", "compressed-tensors", "fp8", "gptq")
 """Methods of checkpoints with which vLLM takes no word of another family. It was asked on 0.32; of others, such as
 AutoRound and NVFP4, it overrides whatever the flag says."""
@@ -80,6 +82,9 @@ def quantization(ctx: Context) -> Iterator[Finding]:
     """A method that the checkpoint was not made with is refused; without the flag vLLM reads it from the files."""
     named = str(ctx.slug.flags.get("quantization", ""))
     family, method = _FAMILIES.get(named), "" if ctx.checkpoint is None else ctx.checkpoint.quantization.method
+    if method == "none" and family in _PACKED:
+        message = f"the flag says quantization {named}, and the checkpoint is not quantized"
+        yield _block("quantization-differs", "flags", message, "Take quantization out of the slug's flags.")
     if family is None or method not in _STRICT or family == method:
         return
     message = f"the flag says quantization {named}, and the checkpoint was quantized by {method}: vLLM refuses that"

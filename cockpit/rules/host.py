@@ -6,6 +6,7 @@ A described rig is another host than this one: then only what its file says coun
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 
 from cockpit.rig.check_gpus import driver_is_too_old
 from cockpit.rig.check_host import (
@@ -249,7 +250,9 @@ def flag_findings(argv: Sequence[str], flags: EngineFlags | None) -> Iterator[Fi
         # The toggle's own rule speaks of this one.
         if name != "--kv-cache-dtype":
             message = f"vLLM {flags.version} does not take {value[:60]} for {name}"
-            yield _flag("flag-value", message, f"It takes {', '.join(choices)}.")
+            near = get_close_matches(value, choices, n=1)
+            first = f"Set it to {near[0]}? " if near else ""
+            yield _flag("flag-value", message, f"{first}It takes {', '.join(choices)}.")
 
 
 def _flag(rule: str, message: str, fix: str) -> Finding:

@@ -56,6 +56,22 @@ def test_a_tokenizer_that_cannot_be_one_is_seen_by_its_ends(
     assert beside.tokenizer_fault is None if fault is None else (beside.tokenizer_fault or "").startswith(fault)
 
 
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ('{"tokenizer_class": "TokenizersBackend"}', "names the class TokenizersBackend"),
+        ('{"extra_special_tokens": ["<a>"]}', "has extra_special_tokens as a list"),
+        ('{"extra_special_tokens": {"a": "<a>"}, "tokenizer_class": "Qwen2Tokenizer"}', None),
+        ('{"tokenizer_class": "TokenizersBackend", "auto_map": {"AutoTokenizer": ["a.B", null]}}', None),
+        ("{", None),
+    ],
+)
+def test_what_only_transformers_5_reads_is_seen(tmp_path: Path, config: str, said: str | None) -> None:
+    (tmp_path / "tokenizer_config.json").write_text(config)
+    beside = read_beside(tmp_path)
+    assert beside is not None and beside.tokenizer_of_5 == said
+
+
 def test_a_tokenizer_that_points_at_nothing_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").symlink_to(tmp_path / "gone")
     beside = read_beside(tmp_path)

@@ -243,6 +243,22 @@ KINDS = {
     "reasoning-parser-unknown": Kind(
         {"slug": {"flags": {"reasoning-parser": "deepseek_r9"}}}, "parser-unknown", "block"
     ),
+    "tokenizer-newer": Kind(
+        {
+            "of": checkpoint(beside=changed(WHOLE, tokenizer_of_5="names the class TokenizersBackend")),
+            "engine": changed(ENGINE, transformers="4.57.6"),
+        },
+        "tokenizer-newer",
+        "block",
+    ),
+    "quantization of none": Kind(
+        {
+            "of": checkpoint(quantized(method="none"), beside=WHOLE),
+            "slug": {"flags": {"quantization": "gptq"}, "weights": Weights(format="bf16", repo="o/n")},
+        },
+        "quantization-differs",
+        "block",
+    ),
     "quantization-mismatch": Kind(
         {
             "of": checkpoint(quantized(scheme(), method="compressed-tensors"), beside=WHOLE),
@@ -360,7 +376,29 @@ def test_nothing_of_all_this_is_said_of_a_good_plan() -> None:
             {"slug": {"flags": {"reasoning-parser": "x"}}, "engine": changed(ENGINE, reasoning_parsers=None)},
             "parser-unknown",
         ),
+        (
+            {
+                "of": checkpoint(beside=changed(WHOLE, tokenizer_of_5="has extra_special_tokens as a list")),
+                "engine": changed(ENGINE, transformers="5.16.1"),
+            },
+            "tokenizer-newer",
+        ),
+        (
+            {
+                "of": checkpoint(beside=changed(WHOLE, tokenizer_of_5="has extra_special_tokens as a list")),
+                "engine": changed(ENGINE, transformers="4.57.6"),
+                "slug": {"flags": {"tokenizer": "o/original"}},
+            },
+            "tokenizer-newer",
+        ),
         ({"slug": {"flags": {"quantization": "awq"}}}, "quantization-differs"),
+        (
+            {
+                "of": checkpoint(quantized(method="none"), beside=WHOLE),
+                "slug": {"flags": {"quantization": "fp8"}, "weights": Weights(format="bf16", repo="o/n")},
+            },
+            "quantization-differs",
+        ),
         (
             {
                 "of": checkpoint(quantized(scheme(), method="gptq"), beside=WHOLE),
@@ -431,7 +469,12 @@ CHOOSY = EngineFlags(
 def test_values_that_an_option_does_not_take_are_said_with_those_that_it_takes(words: list[str]) -> None:
     (finding,) = flag_findings(words, CHOOSY)
     assert (finding.rule, finding.severity) == ("flag-value", "block")
-    assert "int4 for --dtype" in finding.message and "auto, half" in finding.fix
+    assert "int4 for --dtype" in finding.message and finding.fix == "It takes auto, half."
+
+
+def test_the_value_that_was_meant_is_named_first() -> None:
+    (finding,) = flag_findings(["--dtype", "halff"], CHOOSY)
+    assert finding.fix == "Set it to half? It takes auto, half."
 
 
 @pytest.mark.parametrize(
