@@ -12,18 +12,22 @@ _KERNEL_THREAD = 0x0020_0000
 
 
 class _Known:
-    """Kernel threads as last seen; the set is replaced whole, as several threads of the cockpit look."""
+    """What was seen last; the sets are replaced whole, as several threads of the cockpit look."""
 
     threads: frozenset[int] = frozenset()
+    """Kernel threads."""
+    worded: frozenset[int] = frozenset()
+    """Processes that had a command line, and so are none: a kernel thread that took the pid since does no harm."""
 
 
 def program_pids() -> list[int]:
     """Pids of all processes that can be seen, without the kernel's own threads."""
     pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208
-    known = _Known.threads & pids
-    fresh = {pid for pid in pids - known if not read_of(pid, "cmdline") and _is_kernel_thread(pid)}
-    _Known.threads = known | fresh
-    return sorted(pids - known - fresh)
+    known, worded = _Known.threads & pids, _Known.worded & pids
+    wordless = {pid for pid in pids - known - worded if not read_of(pid, "cmdline")}
+    threads = known.union(filter(_is_kernel_thread, wordless))
+    _Known.threads, _Known.worded = threads, frozenset(pids - known - wordless)
+    return sorted(pids - threads)
 
 
 def read_of(pid: int, name: str) -> bytes:

@@ -7,24 +7,25 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from cockpit import paths
 from cockpit.redact import redact, secret_values
-from cockpit.rig.host import tcp_sockets
 from cockpit.rig.programs import program_pids, read_of
 from cockpit.supervisor import process
 from cockpit.supervisor.command_line import model_of, option, serve_words
+from cockpit.supervisor.listeners import addresses_of, listening_sockets
 from cockpit.supervisor.record import ProcessIdentity
 from cockpit.supervisor.spawn import MARK
 
 DEFAULT_PORT = 8000
 """vLLM's own."""
 _MARK = f"{MARK}=".encode()
-_UNSEEN = 0
-"""Stands for the pid of another user's process."""
 _ANY_HOST = "0.0.0.0"
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "*": "127.0.0.1"}
+
+
+_Own = Mapping[int, Sequence[tuple[str, int]] | None]
+"""Addresses on which each process of one server listens, by pid; None of one that cannot be seen."""
 
 
 class Foreign(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,13 +58,15 @@ def find_foreign(known: Collection[int] = ()) -> tuple[Foreign, ...]:
     are readable whoever owns the process; ports of other users' processes are what their command line says.
     """
     words = {pid: found for pid, argv in _command_lines() if (found := serve_words(argv)) is not None}
-    servers = {pid: found for pid, found in words.items() if not _ancestors(pid) & words.keys()}
+    servers = {pid: found for pid, found in words.items() if not process.ancestors_of(pid) & words.keys()}
     unknown = {pid: found for pid, found in servers.items() if pid not in known and not _is_of_another_home(pid)}
     if not unknown:
         return ()
-    listening = _listening_addresses()
-    described = (_describe(pid, options, listening) for pid, options in sorted(unknown.items()))
-    return tuple(one for one in described if one is not None)
+    seen = {who: unknown[pid] for pid in sorted(unknown) if (who := process.identity(pid)) is not None}
+    below, listening, secrets = process.children_of_all(seen), listening_sockets(), secret_values()
+    own = {who: {one.pid: addresses_of(one.pid, listening) for one in (who, *below[who])} for who in seen}
+    everybody = {port for _, port in listening.values()}
+    return tuple(_describe(who, options, own[who], everybody, secrets) for who, options in seen.items())
 
 
 def _command_lines() -> Iterator[tuple[int, list[str]]]:
@@ -72,13 +75,6 @@ def _command_lines() -> Iterator[tuple[int, list[str]]]:
         if b"vllm" in data:
             text = data.rstrip(b"\0").decode("utf-8", errors="replace")
             yield pid, text.split("\0")
-
-
-def _ancestors(pid: int) -> set[int]:
-    try:
-        return {parent.pid for parent in psutil.Process(pid).parents()}
-    except psutil.Error:
-        return set()
 
 
 def _is_of_another_home(pid: int) -> bool:
@@ -91,29 +87,18 @@ def _is_of_another_home(pid: int) -> bool:
     return bool(marks) and marks[0].parent != paths.instances_home()
 
 
-def _listening_addresses() -> dict[int, list[tuple[str, int]]]:
-    """Listening addresses by pid, those whose process cannot be seen under `_UNSEEN`."""
-    found: dict[int, list[tuple[str, int]]] = {}
-    for one in tcp_sockets():
-        if one.listens:
-            found.setdefault(_UNSEEN if one.pid is None else one.pid, []).append((one.ip, one.port))
-    return found
-
-
-def _describe(pid: int, words: Sequence[str], listening: Mapping[int, list[tuple[str, int]]]) -> Foreign | None:
-    who = process.identity(pid)
-    if who is None:
-        return None
-    members = (who, *process.children_of(who))
-    addresses = {member.pid: listening[member.pid] for member in members if member.pid in listening}
-    address = _address(words, pid, addresses) if _shares_network(pid) else None
+def _describe(
+    who: ProcessIdentity, words: Sequence[str], own: _Own, everybody: Collection[int], secrets: Collection[str]
+) -> Foreign:
+    """``own`` is where each of its processes listens, ``everybody`` the ports on which any process does."""
+    address = _address(words, who.pid, own) if _shares_network(who.pid) else None
     model = option(words, "served-model-name") or model_of(words)
     return Foreign(
         process=who,
-        command=_shown(["vllm", "serve", *words]),
-        model=None if model is None else _shown([model]),
+        command=_shown(["vllm", "serve", *words], secrets),
+        model=None if model is None else _shown([model], secrets),
         url=None if address is None else _url(*address),
-        listens=None if address is None else _listens(address[1], addresses, listening),
+        listens=None if address is None else _listens(address[1], own, everybody),
     )
 
 
@@ -141,29 +126,25 @@ def _told_port(words: Sequence[str]) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 65536 else None
 
 
-def _address(
-    words: Sequence[str], pid: int, listening: Mapping[int, Sequence[tuple[str, int]]]
-) -> tuple[str, int] | None:
+def _address(words: Sequence[str], pid: int, own: _Own) -> tuple[str, int] | None:
     """Where clients of this host reach it: what its command line says, else what the server itself listens on.
 
     Its engine and workers listen too, from early in its boot, on ports by which they meet each other.
     """
     told = _told_port(words)
     if told is None:
-        host, port = min(listening.get(pid, ()), key=lambda one: one[1], default=("", 0))
+        host, port = min(own.get(pid) or (), key=lambda one: one[1], default=("", 0))
     else:
-        every = (one for of_one in listening.values() for one in of_one)
+        every = (one for of_one in own.values() for one in of_one or ())
         host, port = next((one for one in every if one[1] == told), (option(words, "host") or _ANY_HOST, told))
     return (_WILDCARDS.get(host, host), port) if port else None
 
 
-def _listens(
-    port: int, own: Mapping[int, Sequence[tuple[str, int]]], everybody: Mapping[int, Sequence[tuple[str, int]]]
-) -> bool | None:
-    """Whether any of the server's processes listens on the port; None where a process that is not seen does."""
-    if any(one[1] == port for of_one in own.values() for one in of_one):
+def _listens(port: int, own: _Own, everybody: Collection[int]) -> bool | None:
+    """Whether any of the server's processes listens on the port; None where one that cannot be seen may do so."""
+    if any(one[1] == port for of_one in own.values() for one in of_one or ()):
         return True
-    return None if any(one[1] == port for one in everybody.get(_UNSEEN, ())) else False
+    return None if port in everybody and None in own.values() else False
 
 
 def _url(host: str, port: int) -> str:
@@ -178,6 +159,6 @@ def _shares_network(pid: int) -> bool:
         return True
 
 
-def _shown(words: Sequence[str]) -> str:
-    text = redact(" ".join(words), secret_values())
+def _shown(words: Sequence[str], secrets: Collection[str]) -> str:
+    text = redact(" ".join(words), secrets)
     return "".join(c if c.isprintable() else "�" for c in text)

@@ -9,6 +9,10 @@ each gets a part of the requests.
 
 from __future__ import annotations
 
+import os
+import socket
+import sys
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
@@ -18,21 +22,62 @@ from cockpit.supervisor.record import InstanceRecord
 
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LISTEN = "0A"
+_INODE = 9
+"""Column of the socket's inode."""
+_SOCKET = "socket:["
 _Address = IPv4Address | IPv6Address
 
 
 def anybody_listens(port: int) -> bool:
     """Whether any socket of this network listens on the port, whatever its address (see proc_pid_net(5))."""
     ending = f":{port:04X}"
+    return any(row[1].endswith(ending) for row in _listening_rows())
+
+
+def _listening_rows() -> Iterator[list[str]]:
+    """The columns of each listening socket of this network."""
     for table in _TABLES:
         try:
             lines = table.read_text(encoding="ascii", errors="replace").splitlines()[1:]
         except OSError:
             continue
-        rows = (line.split(maxsplit=4) for line in lines)
-        if any(len(row) > 3 and row[3] == _LISTEN and row[1].endswith(ending) for row in rows):
-            return True
-    return False
+        rows = (line.split() for line in lines)
+        yield from (row for row in rows if len(row) > _INODE and row[3] == _LISTEN)
+
+
+def listening_sockets() -> dict[str, tuple[str, int]]:
+    """Address and port of every listening socket of this network, by its inode."""
+    return {row[_INODE]: address for row in _listening_rows() if (address := _address_of(row[1])) is not None}
+
+
+def _address_of(column: str) -> tuple[str, int] | None:
+    """``0100007F:1F90`` → 127.0.0.1 and 8000: words of 32 bits in the order of this machine's bytes."""
+    words, _, port = column.partition(":")
+    try:
+        raw = bytes.fromhex(words)
+        packed = b"".join(raw[at : at + 4][:: -1 if sys.byteorder == "little" else 1] for at in range(0, len(raw), 4))
+        return socket.inet_ntop(socket.AF_INET6 if len(packed) > 4 else socket.AF_INET, packed), int(port, 16)
+    except ValueError:
+        return None
+
+
+def addresses_of(pid: int, listening: Mapping[str, tuple[str, int]]) -> list[tuple[str, int]] | None:
+    """Where a process listens, by the sockets of `listening_sockets`; None where its descriptors cannot be seen."""
+    folder = f"/proc/{pid}/fd"
+    found: dict[str, tuple[str, int]] = {}
+    try:
+        numbers = os.listdir(folder)  # noqa: PTH208 - a server has hundreds
+    except OSError:
+        return None
+    for number in numbers:
+        try:
+            target = os.readlink(f"{folder}/{number}")  # noqa: PTH115
+        except OSError:
+            continue
+        inode = target[len(_SOCKET) : -1] if target.startswith(_SOCKET) else ""
+        if inode in listening:
+            found[inode] = listening[inode]
+    return list(found.values())
 
 
 def others_at(record: InstanceRecord) -> tuple[str, ...]:

@@ -214,6 +214,8 @@ def _orphan_group(group: int, lefts: Sequence[Leftover]) -> Other | None:
 
 
 def _with_gpus(other: Other, held: dict[int, dict[int, int | None]]) -> Other:
+    if not held:
+        return other
     pids = {below.pid for who in other.processes for below in (who, *process.children_of(who))}
     gpus = tuple(sorted(index for index, by_pid in held.items() if pids & by_pid.keys()))
     return msgspec.structs.replace(other, gpus=gpus) if gpus else other

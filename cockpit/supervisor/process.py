@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from cockpit.rig.programs import program_pids
 from cockpit.supervisor.origin import boot_id
 from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
 
@@ -150,8 +151,8 @@ def leads_own_group(who: ProcessIdentity) -> bool:
 
 
 def _table() -> dict[int, _Stat]:
-    """Every process of this host that is not a zombie, by pid."""
-    rows = (_read_stat(int(name)) for name in os.listdir(_PROC) if name.isdigit())  # noqa: PTH208
+    """Every process of this host that is neither a zombie nor the kernel's own, by pid."""
+    rows = map(_read_stat, program_pids())
     return {row.pid: row for row in rows if row is not None and row.state not in _GONE_STATES}
 
 
@@ -172,10 +173,29 @@ def _children_of(root: int, table: dict[int, _Stat]) -> set[int]:
 
 def children_of(who: ProcessIdentity) -> tuple[ProcessIdentity, ...]:
     """Every living process below this very one; none when it is gone."""
+    return children_of_all([who])[who]
+
+
+def children_of_all(parents: Iterable[ProcessIdentity]) -> dict[ProcessIdentity, tuple[ProcessIdentity, ...]]:
+    """The same of several, for one look at all processes."""
     table = _table()
+    return {who: _living_below(who, table) for who in parents}
+
+
+def _living_below(who: ProcessIdentity, table: dict[int, _Stat]) -> tuple[ProcessIdentity, ...]:
     below = sorted(_children_of(who.pid, table)) if is_alive(who) else []
     found = (_identify(table[pid]) for pid in below)
     return tuple(one for one in found if one is not None)
+
+
+def ancestors_of(pid: int) -> set[int]:
+    """Pids of its parent, of that one's, and so on."""
+    found: set[int] = set()
+    row = _read_stat(pid)
+    while row is not None and row.parent > 0 and row.parent not in found:
+        found.add(row.parent)
+        row = _read_stat(row.parent)
+    return found
 
 
 def _writes_to(pid: int, log: str) -> bool:

@@ -7,6 +7,7 @@ import itertools
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from cockpit.launch.types import LaunchPlan
 from cockpit.rig.leftovers import Leftover, find_settled_leftovers
 from cockpit.supervisor import process, store
 from cockpit.supervisor.boot_watch import Progress, wait_ready
+from cockpit.supervisor.others import Other, find_others
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.spawn import Running
 
@@ -112,3 +114,56 @@ def pids_of_session(leader: int) -> list[int]:
             if int(fields[3]) == leader and fields[0] not in "ZX":
                 found.append(int(folder.name))
     return found
+
+
+@pytest.fixture
+def vllm(tmp_path: Path) -> Path:
+    """A command named vllm that starts the fake server, as a console script of pip does."""
+    command = tmp_path / "bin" / "vllm"
+    command.parent.mkdir()
+    command.write_text(
+        f"#!{sys.executable}\nimport runpy, sys\n"
+        "words = sys.argv[sys.argv.index('--port'):]\n"
+        f"sys.argv = ['fake', *words]\nrunpy.run_path({str(FAKE_SERVER)!r}, run_name='__main__')\n"
+    )
+    command.chmod(0o755)
+    return command
+
+
+Serve = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def serve(vllm: Path, free_port: int) -> Iterator[Serve]:
+    """Start a foreign ``vllm serve``; everything of it is killed afterwards."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def run(
+        *options: str, env: dict[str, str] | None = None, model: str = "Qwen/Foreign-1B"
+    ) -> subprocess.Popen[bytes]:
+        words = [str(vllm), "serve", model, "--port", str(free_port), *options]
+        one = subprocess.Popen(
+            words, stdout=subprocess.DEVNULL, start_new_session=True, env={**os.environ, **(env or {})}
+        )
+        started.append(one)
+        return one
+
+    yield run
+    for one in started:
+        try:
+            os.killpg(one.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        one.wait()
+
+
+def other_of(pid: int) -> Other | None:
+    return next((one for one in find_others(store.load_all()[0])[0] if one.pid == pid), None)
+
+
+def found(pid: int) -> Other:
+    """The other server with that pid, once it shows."""
+    assert wait_for(lambda: other_of(pid) is not None)
+    other = other_of(pid)
+    assert other is not None
+    return other

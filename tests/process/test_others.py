@@ -1,4 +1,4 @@
-"""Servers that no cockpit started, and what dead ones leave: found, shown, and ended only when they were named."""
+"""Servers that no cockpit started: found, shown, and ended only when they were named."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -18,77 +18,23 @@ import pytest
 
 from cockpit import paths
 from cockpit.cli import main as cli
-from cockpit.errors import CockpitError, FailedError
+from cockpit.errors import CockpitError
 from cockpit.launch.types import LaunchPlan
 from cockpit.rig.host import port_is_free
-from cockpit.rig.leftovers import find_leftovers
 from cockpit.session import Session
 from cockpit.supervisor import process, store
 from cockpit.supervisor.adopted import load_adopted, remember
 from cockpit.supervisor.foreign import _told_port, find_foreign, port_claims
+from cockpit.supervisor.listeners import addresses_of, listening_sockets
 from cockpit.supervisor.others import Other, as_record, find_others, instance_at, still_there
 from cockpit.supervisor.ready import answers_health
-from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.spawn import MARK, start
 from cockpit.supervisor.stop import stop
 from cockpit.this_host import ThisHost, promised_to
 
-from .conftest import FAKE_SERVER, PATIENCE, titled, until_settled, wait_for
+from .conftest import PATIENCE, Serve, found, other_of, until_settled, wait_for
 
 Plans = Callable[..., LaunchPlan]
-
-
-@pytest.fixture
-def vllm(tmp_path: Path) -> Path:
-    """A command named vllm that starts the fake server, as a console script of pip does."""
-    command = tmp_path / "bin" / "vllm"
-    command.parent.mkdir()
-    command.write_text(
-        f"#!{sys.executable}\nimport runpy, sys\n"
-        "words = sys.argv[sys.argv.index('--port'):]\n"
-        f"sys.argv = ['fake', *words]\nrunpy.run_path({str(FAKE_SERVER)!r}, run_name='__main__')\n"
-    )
-    command.chmod(0o755)
-    return command
-
-
-Serve = Callable[..., subprocess.Popen[bytes]]
-
-
-@pytest.fixture
-def serve(vllm: Path, free_port: int) -> Iterator[Serve]:
-    """Start a foreign ``vllm serve``; everything of it is killed afterwards."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def run(
-        *options: str, env: dict[str, str] | None = None, model: str = "Qwen/Foreign-1B"
-    ) -> subprocess.Popen[bytes]:
-        words = [str(vllm), "serve", model, "--port", str(free_port), *options]
-        one = subprocess.Popen(
-            words, stdout=subprocess.DEVNULL, start_new_session=True, env={**os.environ, **(env or {})}
-        )
-        started.append(one)
-        return one
-
-    yield run
-    for one in started:
-        try:
-            os.killpg(one.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-        one.wait()
-
-
-def other_of(pid: int) -> Other | None:
-    return next((one for one in find_others(store.load_all()[0])[0] if one.pid == pid), None)
-
-
-def found(pid: int) -> Other:
-    """The other server with that pid, once it shows."""
-    assert wait_for(lambda: other_of(pid) is not None)
-    other = other_of(pid)
-    assert other is not None
-    return other
 
 
 def test_a_foreign_server_is_found_with_its_address_and_its_model(serve: Serve, free_port: int) -> None:
@@ -175,6 +121,50 @@ def test_the_port_by_which_its_engine_is_met_is_not_its_address(tmp_path: Path, 
 )
 def test_the_port_that_a_command_line_tells(options: list[str], port: int | None) -> None:
     assert _told_port(["m", *options]) == port
+
+
+def test_a_program_that_becomes_a_server_is_found_under_the_pid_that_it_had(vllm: Path, free_port: int) -> None:
+    words = f"read go; exec {vllm} serve Qwen/Late-1B --port {free_port} --boot-seconds 3600"
+    shell = subprocess.Popen(["sh", "-c", words], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    try:
+        assert other_of(shell.pid) is None
+        assert shell.stdin is not None
+        shell.stdin.close()
+        assert found(shell.pid).model == "Qwen/Late-1B"
+    finally:
+        shell.kill()
+        shell.wait()
+
+
+def test_looking_for_servers_looks_at_no_sockets_but_theirs_and_once_at_the_processes(
+    serve: Serve, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids = {serve("--boot-seconds", "0.1").pid, serve("--boot-seconds", "3600").pid}
+    assert wait_for(lambda: answers_health(f"http://127.0.0.1:{free_port}"))
+    for pid in pids:
+        found(pid)
+    looks: list[str] = []
+    table = process._table
+    monkeypatch.setattr(process, "_table", lambda: looks.append("processes") or table())
+    monkeypatch.setattr(psutil, "net_connections", lambda **_: looks.append("sockets of all") or [])
+    urls = {one.process.pid: one.url for one in find_foreign()}
+    assert {urls[pid] for pid in pids} == {f"http://127.0.0.1:{free_port}"} and looks == ["processes"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "127.8.9.10", "::1", "::", "::ffff:127.0.0.1"])
+def test_a_listening_address_is_read_as_psutil_reads_it(host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as listener, socket.socket(family) as bound:
+        try:
+            listener.bind((host, 0))
+            bound.bind((host, 0))
+        except OSError:
+            pytest.skip("this host has no IPv6")
+        listener.listen()
+        assert addresses_of(1, {}) in ([], None) and addresses_of(2**22 + 1, {}) is None
+        addresses = addresses_of(os.getpid(), listening_sockets())
+        own = [one.laddr for one in psutil.Process().net_connections(kind="tcp") if one.status == "LISTEN"]
+        assert addresses == [(one.ip, one.port) for one in own] == [listener.getsockname()[:2]]
 
 
 def test_one_whose_port_and_model_stand_in_a_file_has_neither_until_it_listens(tmp_path: Path) -> None:
@@ -306,117 +296,3 @@ def test_secrets_in_a_foreign_command_line_are_not_shown(serve: Serve) -> None:
     assert found(server.pid).what.startswith("vllm serve m")
     other = serve("--boot-seconds", "3600", env={}, model="--api-key=hidden-key-here")
     assert "hidden-key-here" not in found(other.pid).what
-
-
-def test_an_adopted_url_is_listed_watched_and_forgotten(
-    serve: Serve, free_port: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    url = f"http://127.0.0.1:{free_port}"
-    assert cli.main(("adopt", url)) == 1  # nothing answers yet
-    server = serve("--boot-seconds", "0.1")
-    assert wait_for(lambda: answers_health(url))
-    session = Session()
-    adopted = session.adopt(f"{url}/v1/", "mine")
-    assert (adopted.name, adopted.url, adopted.model) == ("mine", url, "fake")
-    other = found(server.pid)
-    assert (other.name, other.kind, other.url) == ("mine", "adopted", url)
-    watch = session.watch("mine")
-    try:
-        seen = watch.tick()
-        assert seen.state == "foreign" and seen.frame.requests.running == 0 and session.is_on_record("mine")
-    finally:
-        watch.close()
-    with pytest.raises(CockpitError, match="was not started by the cockpit"):
-        session.stop("mine")
-    server.kill()
-    server.wait()
-    assert Session().other("mine") is not None  # elsewhere or gone: still on the list
-    with pytest.raises(CockpitError, match="no process of it is seen here"):
-        session.stop("mine")
-    assert cli.main(("adopt", "--forget", "mine")) == 0
-    assert Session().other("mine") is None
-    capsys.readouterr()
-
-
-@pytest.mark.parametrize(
-    "url", ["", "nonsense", "ftp://x", "http://", "http://u:pw@h:1", "http://h:99999999", "file:///"]
-)
-def test_what_is_no_server_url_is_refused(url: str) -> None:
-    with pytest.raises(CockpitError) as caught:
-        Session().adopt(url)
-    assert caught.value.fix and not isinstance(caught.value, FailedError) and "pw" not in caught.value.sentence()
-
-
-def test_a_broken_list_of_adopted_servers_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    paths.ensure_private(paths.state_home())
-    far = b'{"format_version":1,"servers":[{"name":"a","url":"http://h:99999","model":null,"adopted_at":1.0}]}'
-    for content in (b"{", b'{"format_version": 7}', b"\xff", b"[" * 100_000, far):
-        (paths.state_home() / "adopted.json").write_bytes(content)
-        assert cli.main(("ps",)) == 0
-        assert "adopted" in capsys.readouterr().err
-
-
-def titles_of(record: InstanceRecord) -> set[str]:
-    return {Path(f"/proc/{who.pid}/comm").read_text().strip() for who in process.members_of(record)}
-
-
-def orphaned(make_plan: Plans, *options: str) -> tuple[str, tuple[process.ProcessIdentity, ...], list[Path]]:
-    """A server killed with -9 whose record is gone too: engines, workers and shared memory are all that is left."""
-    running = start(make_plan("--fork-children", "1", *options))
-    until_settled(running)
-    log = Path(running.record.log)
-    assert wait_for(lambda: {"VLLM::EngineCor", "VLLM::Worker_TP"} <= titles_of(running.record))
-    held = 2 * ("--shared-memory" in options)
-    assert wait_for(lambda: log.read_text(encoding="utf-8").count("holds psm_") == held)
-    root, *rest = process.members_of(running.record)
-    os.kill(root.pid, signal.SIGKILL)
-    assert wait_for(lambda: running.poll() is not None)
-    store.remove(running.record)
-    said = log.read_text(encoding="utf-8")
-    return f"orphans-{root.pid}", tuple(rest), [Path("/dev/shm", name) for name in re.findall(r"psm_\w+", said)]
-
-
-@pytest.mark.skipif(
-    Path("/proc/1/comm").read_text().startswith("python"), reason="init is a Python program here: no orphan is told"
-)
-@pytest.mark.parametrize("options", [(), ("--stubborn-children", "--shared-memory")])
-def test_orphans_without_a_record_are_found_by_group_and_title_and_ended_on_request(
-    make_plan: Plans, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    name, family, segments = orphaned(make_plan, *options)
-    assert all(path.exists() for path in segments) and bool(segments) == ("--shared-memory" in options)
-    other = next(one for one in find_others([])[0] if one.name == name)
-    assert other.kind == "orphans" and {who.pid for who in other.processes} == {who.pid for who in family}
-    assert "VLLM::EngineCor" in other.what and "VLLM::Worker" in other.what
-    assert cli.main(("ps",)) == 0
-    shown = capsys.readouterr()
-    assert name in shown.out and f"cockpit stop {name}" in shown.err
-    assert cli.main(("stop", name)) == 0
-    assert not any(process.is_alive(who) for who in family)
-    assert {left.pid for left in find_leftovers()}.isdisjoint(who.pid for who in family)
-    assert not any(path.exists() for path in segments)
-
-
-def test_orphans_of_a_dead_instance_are_in_ps_and_ended_by_its_name(
-    make_plan: Plans, capsys: pytest.CaptureFixture[str]
-) -> None:
-    running = start(make_plan("--fork-children", "2", "--fork-setsid"))
-    until_settled(running)
-    assert wait_for(lambda: titled(running.record) == 4)
-    root, *family = process.members_of(running.record)
-    os.kill(root.pid, signal.SIGKILL)
-    assert wait_for(lambda: running.poll() is not None)
-    assert cli.main(("ps",)) == 0
-    shown = capsys.readouterr()
-    assert (
-        "dead" in shown.out
-        and f"({', '.join(str(who.pid) for who in sorted(family, key=lambda w: w.pid))})" in shown.err
-    )
-    assert cli.main(("stop", "--orphans")) == 0
-    assert not any(process.is_alive(who) for who in family)
-    assert store.load_all() == ([], [])
-
-
-def test_stop_takes_one_thing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(("stop",)) == 2 and cli.main(("stop", "x", "--orphans")) == 2
-    assert capsys.readouterr().out == ""
