@@ -7,8 +7,11 @@ them wrote names processes that cannot be looked up here.
 from __future__ import annotations
 
 import hashlib
+import socket
 from functools import cache
 from pathlib import Path
+
+from cockpit.supervisor.record import Origin
 
 _PROC = Path("/proc")
 
@@ -29,6 +32,21 @@ def pid_namespace() -> str:
         return str((_PROC / "self/ns/pid").readlink())
     except OSError:
         return ""
+
+
+def here() -> Origin:
+    """Of what is started now."""
+    return Origin(hostname=socket.gethostname(), boot_id=boot_id(), pid_namespace=pid_namespace())
+
+
+def is_elsewhere(origin: Origin | None) -> bool:
+    """Whether it is another host or container, so that nothing can be said of the processes that were started there.
+
+    A host that was restarted, or a container, has its name still; one that was renamed runs on.
+    """
+    if origin is None or not origin.hostname or origin.hostname == socket.gethostname():
+        return False
+    return not (origin.boot_id and origin.boot_id == boot_id() and origin.pid_namespace == pid_namespace())
 
 
 def pid_mark() -> str:

@@ -30,6 +30,16 @@ class Segment(msgspec.Struct, frozen=True):
     inode: int
 
 
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a server was started; empty is unknown."""
+
+    hostname: str
+    boot_id: str
+    """Of the kernel: another after each start of the host."""
+    pid_namespace: str
+    """In which its pids count: a container has its own."""
+
+
 class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One server that a cockpit started: written before anything can go wrong, replaced atomically."""
 
@@ -63,6 +73,8 @@ class InstanceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Toggle values of the plan."""
     log: str
     """Path of the log file."""
+    origin: Origin | None = None
+    """None in records of older cockpits."""
     created_at: float
     ready_at: float | None = None
     boot_seconds: float | None = None

@@ -19,6 +19,7 @@ from cockpit.supervisor import process, store
 from cockpit.supervisor.boot_clock import slept_seconds
 from cockpit.supervisor.drafts import drop_drafts
 from cockpit.supervisor.log_bounds import prune
+from cockpit.supervisor.origin import here
 from cockpit.supervisor.record import InstanceRecord
 
 MARK = "COCKPIT_INSTANCE"
@@ -91,7 +92,7 @@ def start(plan: LaunchPlan, name: str | None = None, forecast: dict[str, Any] | 
     the state folder cannot be written, the name is taken or the command cannot be executed; nothing is left then.
     """
     paths.ensure_private(paths.logs_home())
-    prune({record.log for record in store.load_all()[0]})
+    prune(store.logs())
     drop_drafts(paths.state_home())
     created_at = time.time()
     record = store.reserve(lambda free: _draft(plan, free, created_at, forecast), plan.slug, name)
@@ -135,6 +136,7 @@ def _draft(plan: LaunchPlan, name: str, created_at: float, forecast: dict[str, A
         extra_env=shown_env(plan.extra_env),
         values=plan.values,
         log=str(paths.logs_home().resolve() / f"{name}-{stamp}.log"),
+        origin=here(),
         created_at=created_at,
         slept_before=slept_seconds(),
         forecast=forecast,

@@ -16,11 +16,12 @@ from cockpit import paths
 from cockpit.errors import CockpitError
 from cockpit.nearest import did_you_mean
 from cockpit.supervisor.file_lock import hold, way_out
-from cockpit.supervisor.origin import marked_pid
+from cockpit.supervisor.origin import is_elsewhere, marked_pid
 from cockpit.supervisor.record import FORMAT_VERSION, InstanceRecord
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MAX_RECORD_BYTES = 1 << 20
+_MAX_HOSTNAME = 64
 _MAX_NAMES = 1000
 """Instances of one slug; far more than ports."""
 
@@ -126,7 +127,16 @@ def load(name: str) -> InstanceRecord:
 
 
 def _read(path: Path) -> InstanceRecord | str:
-    """The record in ``path``, or one sentence saying why it is none."""
+    """The record in ``path``, or one sentence saying why it is none that can be followed here."""
+    found = _decoded(path)
+    if isinstance(found, InstanceRecord) and found.origin is not None and is_elsewhere(found.origin):
+        name = "".join(c for c in found.origin.hostname if c.isprintable())[:_MAX_HOSTNAME]
+        return f"{found.name} was started on {name}, another host or container: only a cockpit there can follow it"
+    return found
+
+
+def _decoded(path: Path) -> InstanceRecord | str:
+    """The record in ``path``, wherever it was started, or one sentence saying why it is none."""
     name = path.name
     try:
         if not path.is_file():
@@ -169,6 +179,14 @@ def load_all() -> tuple[list[InstanceRecord], list[str]]:
     return sorted(records, key=lambda record: record.created_at), problems
 
 
+def logs() -> set[str]:
+    """Paths of the logs of all records, also of those that were started elsewhere."""
+    with contextlib.suppress(OSError):
+        found = map(_decoded, paths.instances_home().glob("[!.]*.json"))
+        return {record.log for record in found if isinstance(record, InstanceRecord)}
+    return set()
+
+
 def update(record: InstanceRecord, **changes: Any) -> InstanceRecord | None:
     """Change fields of the record as it now stands on disk; the new record, or None when it is gone.
 
@@ -190,8 +208,8 @@ def remove(record: InstanceRecord) -> None:
         with contextlib.suppress(CockpitError):  # a full disk may have no room for the lock, and this makes room
             stack.enter_context(locked())
         path = _file(record.name)
-        now = _read(path)
-        if isinstance(now, str) or now.created_at == record.created_at:
+        now = _decoded(path)
+        if isinstance(now, str) or (now.created_at, now.origin) == (record.created_at, record.origin):
             try:
                 path.unlink(missing_ok=True)
             except NotADirectoryError:
