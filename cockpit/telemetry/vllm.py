@@ -65,6 +65,8 @@ SHARES = {
     "vllm:gpu_cache_usage_perc": "old_kv_usage",
 }
 """Shares of 1: two of one engine do not add up."""
+_WHOLE = 1.001
+"""What a share may reach by rounding; more is no share, as of a server that gives percent."""
 HISTOGRAMS = {
     "vllm:time_to_first_token_seconds": "ttft",
     "vllm:inter_token_latency_seconds": "inter_token",
@@ -225,7 +227,7 @@ class _Draft:
         elif name in LABELLED_COUNTERS:
             prefix, label = LABELLED_COUNTERS[name]
             _increase(self.counters, prefix + labels.get(label, ""), value)
-        elif name in SHARES:
+        elif name in SHARES and value <= _WHOLE:
             self.gauges[SHARES[name]] = max(value, self.gauges.get(SHARES[name], 0.0))
         elif name in GAUGES:
             if name == LEADER:

@@ -138,6 +138,14 @@ def test_a_series_that_stands_twice_counts_once_and_a_share_of_two_names_is_no_s
     assert kv(scrape).used_fraction == 0.7
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"), [("0.37", 0.37), ("1.0000000000000002", 1.0), ("37.0", None), ("1.5", None)]
+)
+def test_more_than_the_whole_pool_is_no_share_of_it(given, shown):
+    scrape = parse_scrape(f'vllm:kv_cache_usage_perc{{engine="0"}} {given}\n', at=1.0)
+    assert kv(scrape).used_fraction == shown
+
+
 def test_servers_behind_one_address_are_engines_by_the_label_that_tells_them_apart():
     text = "".join(
         f'vllm:num_requests_running{{engine="0",model_name="m",pod="{pod}"}} {running}\n'
