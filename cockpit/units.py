@@ -4,6 +4,7 @@ from __future__ import annotations
 
 UNKNOWN = "–"
 GIB = 1024**3
+_SIZES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 
 
 def tokens(count: float | None) -> str:
@@ -21,6 +22,16 @@ def rate(per_second: float | None) -> str:
     if per_second is None:
         return UNKNOWN
     return f"{per_second:.1f}" if per_second < 100 else f"{per_second:,.0f}"
+
+
+def short(count: float | None, cells: int) -> str:
+    """A count in so many cells: whole, or in k, M, G, T with the digits that fit; ``…`` where none do."""
+    if count is None:
+        return UNKNOWN
+    whole = [f"{count:,.0f}", f"{count:.0f}"]
+    size, letter = next((one for one in _SIZES if abs(count) < 999.5 * one[0]), _SIZES[-1])
+    parts = [f"{count / size:.{digits}f}{letter}" for digits in (3, 2, 1, 0)]
+    return next((text for text in (*whole, *parts) if len(text) <= cells), "…")
 
 
 def percent(fraction: float | None, digits: int = 0) -> str:

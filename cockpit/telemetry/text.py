@@ -9,10 +9,16 @@ _SMALL_BLOCK_TOKENS = 128
 """Blocks up to this size surprise nobody."""
 
 
-def prefill_speed(speed: Throughput) -> str:
-    """Prompt tokens a second, with ``≈`` before an estimate."""
-    text = units.rate(speed.prefill_tokens_per_second)
-    return f"≈ {text}" if speed.prefill_is_estimate else text
+def prefill_speed(speed: Throughput, cells: int | None = None) -> str:
+    """Prompt tokens a second: ``≈`` is an estimate, ``≤`` one with cached tokens in it; in so many cells at most."""
+    mark = "≈ " if speed.prefill_is_estimate else "≤ " if speed.prefill_basis == "including_cached" else ""
+    return mark + rate(speed.prefill_tokens_per_second, None if cells is None else cells - len(mark))
+
+
+def rate(per_second: float | None, cells: int | None = None) -> str:
+    """Tokens a second, in so many cells at most."""
+    text = units.rate(per_second)
+    return text if cells is None or len(text) <= cells else units.short(per_second, cells)
 
 
 def prefill_kind(speed: Throughput) -> str:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 COLUMNS: tuple[tuple[str, str, int, int], ...] = (
     ("state", "state", 10, 0),
-    ("server", "server", 19, 0),
+    ("server", "server", 17, 0),
     ("model", "model", 14, 118),
     ("prefill", "  prefill", 9, 0),
     ("decode", "  decode", 8, 0),
-    ("running", "run", 3, 0),
-    ("waiting", "wait", 4, 0),
+    ("running", " run", 4, 0),
+    ("waiting", " wait", 5, 0),
     ("used", "   KV", 5, 0),
     ("capacity", " KV tokens", 10, 104),
     ("hits", " hits", 5, 92),
@@ -85,18 +85,18 @@ def _figures(frame: Frame) -> dict[str, str]:
     """Right-aligned, each as wide as its column."""
     speed, requests, kv, ttft = frame.throughput, frame.requests, frame.kv, frame.latency.ttft_seconds
     draft = None if frame.speculative is None else frame.speculative.acceptance_length
+    widths = {key: width for key, _, width, _ in COLUMNS}
     found = {
-        "prefill": text.prefill_speed(speed),
-        "decode": units.rate(speed.decode_tokens_per_second),
-        "running": units.tokens(requests.running),
-        "waiting": units.tokens(requests.waiting),
+        "prefill": text.prefill_speed(speed, widths["prefill"]),
+        "decode": text.rate(speed.decode_tokens_per_second, widths["decode"]),
+        "running": units.short(requests.running, widths["running"]),
+        "waiting": units.short(requests.waiting, widths["waiting"]),
         "used": units.percent(kv.used_fraction),
-        "capacity": units.tokens(kv.capacity_tokens),
+        "capacity": units.short(kv.capacity_tokens, widths["capacity"]),
         "hits": units.percent(frame.prefix_cache.hit_fraction_window),
         "draft": units.UNKNOWN if draft is None else f"{draft:.2f}",
         "ttft": f"{'> ' if ttft.p95_is_lower_bound else ''}{units.seconds(ttft.p95)}",
     }
-    widths = {key: width for key, _, width, _ in COLUMNS}
     return {key: f"{figure:>{widths[key]}}" for key, figure in found.items()}
 
 

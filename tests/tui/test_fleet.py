@@ -17,7 +17,7 @@ from cockpit.errors import CockpitError
 from cockpit.fleet_watch import FleetWatch, Look, Target, place_of, unique_targets
 from cockpit.supervisor.others import Other
 from cockpit.telemetry.aging import aged
-from cockpit.telemetry.frame import Frame
+from cockpit.telemetry.frame import Frame, Kv, Requests, Throughput
 from cockpit.tui.app import CockpitApp
 from cockpit.tui.fleet_rows import COLUMNS, cells, visible_columns
 from cockpit.tui.screens.catalog import CatalogScreen
@@ -58,6 +58,35 @@ def servers() -> Iterator[dict[str, TruthServer]]:
     yield made
     for mode in modes[:-1]:
         made[mode].close()
+
+
+def test_figures_are_never_cut_to_others() -> None:
+    """A thousand requests in three cells read as one."""
+    speed = Throughput(prefill_tokens_per_second=1_234_567.0, decode_tokens_per_second=98_765_432.0)
+    frame = Frame(
+        at=0.0,
+        state="foreign",
+        throughput=speed,
+        requests=Requests(running=1024, waiting=12_345),
+        kv=Kv(capacity_tokens=12_345_678_901),
+    )
+    row = cells(Look(target=Target(name="x", url="http://x", state="foreign"), frame=frame))
+    assert [row[key][0] for key in ("prefill", "decode", "running", "waiting", "capacity")] == [
+        "1,234,567",
+        "98765432",
+        "1024",
+        "12345",
+        "   12.346G",
+    ]
+    for marked in (
+        msgspec.structs.replace(speed, prefill_is_estimate=True),
+        msgspec.structs.replace(speed, prefill_basis="including_cached"),
+    ):
+        look = Look(
+            target=Target(name="x", url="http://x", state="foreign"),
+            frame=msgspec.structs.replace(frame, throughput=marked),
+        )
+        assert cells(look)["prefill"][0] in {"≈ 1234567", "≤ 1234567"}
 
 
 def quick(seen: Sequence[Observation] = (), others: Sequence[Other] = ()) -> StillSession:

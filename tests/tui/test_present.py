@@ -30,7 +30,7 @@ def test_an_estimated_prefill_and_one_with_cached_tokens_are_marked() -> None:
 
     assert "  2,498 tok/s computed" in shown()
     assert "≈ 2,498 tok/s computed" in shown(prefill_is_estimate=True)
-    assert "tok/s incl. cached" in shown(prefill_basis="including_cached")
+    assert "≤ 2,498 tok/s incl. cached" in shown(prefill_basis="including_cached")
 
 
 @pytest.mark.parametrize("width", [80, 120])

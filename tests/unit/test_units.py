@@ -43,3 +43,33 @@ def test_figures_have_fixed_units_and_separators(shown: str, text: str) -> None:
 @given(st.integers(0, 10**15))
 def test_token_counts_can_be_read_back(count: int) -> None:
     assert int(units.tokens(count).replace(",", "")) == count
+
+
+@pytest.mark.parametrize(
+    ("count", "cells", "text"),
+    [
+        (None, 3, "–"),
+        (0, 4, "0"),
+        (999, 4, "999"),
+        (1024, 5, "1,024"),
+        (1024, 4, "1024"),
+        (12_345, 5, "12345"),
+        (123_456, 5, "123k"),
+        (999_999, 5, "1.00M"),
+        (123_456_789_012, 10, "123.457G"),
+        (1e30, 9, "…"),
+    ],
+)
+def test_a_count_that_is_too_wide_gives_up_separators_and_then_digits(
+    count: float | None, cells: int, text: str
+) -> None:
+    assert units.short(count, cells) == text
+
+
+@given(st.floats(min_value=0, max_value=1e14), st.integers(min_value=6, max_value=20))
+def test_a_short_count_is_within_two_percent_and_never_too_wide(count: float, cells: int) -> None:
+    shown = units.short(count, cells)
+    assert len(shown) <= cells
+    letter = shown[-1] if shown[-1].isalpha() else ""
+    size = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[letter]
+    assert float(shown.removesuffix(letter).replace(",", "")) * size == pytest.approx(count, rel=0.02, abs=0.5)
