@@ -34,7 +34,8 @@ def test_what_top_records_replay_shows(tmp_path: Path) -> None:
     assert frames[-1]["state"] == "foreign"
     shown = cockpit("replay", str(tape), "--speed", "100")
     assert shown.returncode == 0
-    assert shown.stdout.count("decode ") == looks and "2.60 tokens a step" in shown.stdout
+    assert 1 <= shown.stdout.count("decode ") <= looks, "a look that is late is passed over, but for the last"
+    assert "2.60 tokens a step" in shown.stdout
     again = cockpit("top", "--url", "http://127.0.0.1:9", "--record", str(tape))
     assert again.returncode == 2 and "exists" in again.stderr
 

@@ -8,10 +8,11 @@ from cockpit.launch.types import LaunchPlan
 from cockpit.rules.finding import Finding, Severity
 from cockpit.tui.card_rows import lower_rows
 from cockpit.tui.content import Row, row_text
+from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.wrap import wrap
 
-from .helpers import SIZES, content_of, open_card, opened, shown, words_of
-from .still_life import StillSession
+from .helpers import SIZES, app_of, content_of, open_card, opened, shown, until, until_shown, words_of
+from .still_life import BOOTED, StillSession, boot, observation, record
 from .world import rig_of
 
 LONG = "a reason that takes a good many words to say, more of them than one line of a terminal holds beside others"
@@ -68,6 +69,16 @@ def test_why_nothing_starts_is_never_cut() -> None:
 def test_nothing_is_said_twice_where_nothing_was_cut(findings: tuple[Finding, ...]) -> None:
     rows = texts(lower_rows([], plan(*findings), 80, 2))
     assert not any("findings" in row for row in rows) and len(rows) == len(set(rows))
+
+
+async def test_that_a_server_runs_is_said_until_it_is_gone_however_fast_it_went() -> None:
+    session = StillSession(rig_of(2), [observation(record("vllm/dual", 8010), "ready", boot(*BOOTED))])
+    async with opened(session) as pilot:
+        await until(pilot, lambda: app_of(pilot).instances)
+        pilot.app.push_screen(CardScreen(session.catalog.get("vllm/dual")))
+        await until_shown(pilot, "vllm-dual is being served")
+        session._seen.clear()
+        await until(pilot, lambda: "is being served" not in shown(pilot))
 
 
 @pytest.mark.parametrize("size", SIZES)

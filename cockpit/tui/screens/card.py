@@ -73,7 +73,7 @@ class CardScreen(CockpitScreen):
         self._edited: str | None = None
         self._said: Row = []
         self._upper = 0
-        self._served: set[tuple[str, State]] = set()
+        self._served: set[tuple[str, State]] | None = None
         self._starting = False
 
     def compose_body(self) -> ComposeResult:
@@ -94,7 +94,7 @@ class CardScreen(CockpitScreen):
         self.query_one("#lower", RowsView).show([[(" ◐ looking at the rig and the engines…", "dim")]])
         self.query_one("#editor").display = False
         self._ask()
-        self.watch(self.app, "instances", self._instances_changed, init=False)
+        self.watch(self.app, "instances", self._instances_changed)
 
     def _ask(self) -> None:
         run_in_thread(self, self._gather, "facts", self.cockpit.warn, exclusive=True)
@@ -102,7 +102,7 @@ class CardScreen(CockpitScreen):
     def _instances_changed(self) -> None:
         """Another server took or gave back a port or memory: what is shown may no longer be so."""
         served = {(view.record.name, view.state) for view in self.cockpit.instances}
-        if served != self._served and self._facts is not None:
+        if self._served is not None and served != self._served and self._facts is not None:
             self.cockpit.session.look_at_rig_again()
             self._ask()
         self._served = served
