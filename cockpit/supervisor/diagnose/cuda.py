@@ -28,6 +28,25 @@ def _no_image_fixes(seen: Evidence) -> list[Fix]:
     ]
 
 
+def _without_draft(seen: Evidence) -> list[Fix]:
+    return [Fix(text="Or try it without the draft.", set=fix.set) for fix in no_draft(seen)]
+
+
+def _resources_fixes(seen: Evidence) -> list[Fix]:
+    experts = seen.in_frames(r"moe|expert")
+    flag = "--moe-backend" if experts else "--attention-backend"
+    return [Fix(text=f"Upgrade vLLM, or choose another backend ({flag}).")]
+
+
+def _illegal_access(seen: Evidence) -> str:
+    if "device-side assert" in seen.incident.text:
+        return (
+            "A kernel was given a value out of its range, such as an index: a fault of vLLM with this model, its "
+            "draft or these flags, or of the weights."
+        )
+    return "A kernel read or wrote where it must not: a fault of vLLM or of a kernel library, or of the GPU."
+
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="no-kernel-image",
@@ -47,6 +66,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=_no_image_fixes,
     ),
     Symptom(
+        id="rocm-compiler",
+        patterns=(r"hip runtime failed to load", r"Please provide architecture for which code is to be generated"),
+        versions="any",
+        explain=say(
+            "ROCm compiles kernels at boot, and its compiler does not know for which card: its tools do not find the "
+            "card, or parts of ROCm are missing."
+        ),
+        fixes=do(
+            "`rocminfo | grep gfx` must name the card for the server's user (groups video and render).",
+            "Or use AMD's image of vLLM, which has all of ROCm.",
+        ),
+    ),
+    Symptom(
         id="triton-resources",
         patterns=(
             r"out of resource: (?P<what>shared memory|registers|tensor memory)[^\n]*",
@@ -57,7 +89,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "A Triton kernel asks for more {what} than this card has.",
             "A Triton kernel asks for more than this card has.",
         ),
-        fixes=do("Upgrade vLLM, or choose another backend (--attention-backend)."),
+        fixes=_resources_fixes,
     ),
     Symptom(
         id="device-permission",
@@ -136,6 +168,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do(Fix(text="Spawn the workers.", env={"VLLM_WORKER_MULTIPROC_METHOD": "spawn"})),
     ),
     Symptom(
+        id="illegal-instruction",
+        patterns=(r"an illegal instruction was encountered", r"cudaErrorIllegalInstruction"),
+        versions="any",
+        explain=say(
+            "A kernel has an instruction that this card does not run: one that was not made for it (often FP4 or FP8 "
+            "on RTX 50 and GB10)."
+        ),
+        fixes=joined(
+            do("Upgrade vLLM: kernels for newer cards come with its releases."),
+            _without_draft,
+            do("Or use another backend (--moe-backend, --linear-backend marlin), or weights of another format."),
+        ),
+    ),
+    Symptom(
         id="illegal-access",
         patterns=(
             r"an illegal memory access was encountered",
@@ -143,16 +189,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"unspecified launch failure",
             r"device-side assert triggered",
             r"cudaErrorIllegalAddress",
-            r"CUDA error: an illegal instruction",
             r"CUBLAS_STATUS_EXECUTION_FAILED",
             r"CUBLAS_STATUS_INTERNAL_ERROR(?! when calling `cublas\w*Create)",
         ),
         versions="any",
-        explain=say(
-            "A kernel read or wrote where it must not: a fault of vLLM or of a kernel library, or of the GPU."
-        ),
+        explain=_illegal_access,
         fixes=lambda seen: [
             Fix(text="Upgrade vLLM or go back to the last version that worked."),
+            *_without_draft(seen),
             *no_graphs(seen),
             Fix(
                 text="For the true place of the fault start once with blocking launches.",

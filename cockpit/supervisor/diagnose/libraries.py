@@ -54,6 +54,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do(_ANEW, "If the model is newer than this vLLM, upgrade vLLM, and transformers with it."),
     ),
     Symptom(
+        id="transformers-mismatch",
+        patterns=(r"(?P<class>\w+Processor(?:Fast)?)\.__init__\(\) got (?:multiple values|an unexpected keyword)",),
+        versions="any",
+        explain=say(
+            "vLLM makes a {class} as its class does not take it: vLLM, transformers or the model's own code are of "
+            "versions that do not go together.",
+            "vLLM and the transformers in its environment are of versions that do not go together.",
+        ),
+        fixes=do(_ANEW, "If the model is newer than this vLLM, upgrade vLLM, and transformers with it."),
+    ),
+    Symptom(
         id="torchcodec",
         patterns=(r"Could not load libtorchcodec", r"libtorchcodec_core\d"),
         versions="0.25 to 0.33",

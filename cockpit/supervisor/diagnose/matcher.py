@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -127,9 +127,13 @@ def conclude(reading: Reading, end: End) -> Diagnosis:
         place=None if cause is None else cause.incident.place or None,
         explanation=None if about is None else about.explanation,
         fixes=() if about is None else about.fixes,
-        notes=tuple(one.explanation for one in notices if one is not about and one.explanation),
+        notes=tuple(said for said in _said(notices, about) if about is None or said != about.explanation),
         boot=reading.boot,
     )
+
+
+def _said(notices: Iterable[_Finding], about: _Finding | None) -> Iterator[str]:
+    yield from (one.explanation for one in notices if one is not about and one.explanation)
 
 
 def _holds(level: Notice, ready: bool, cause: _Finding | None) -> bool:

@@ -211,12 +211,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="nccl-p2p",
+        patterns=(r"custom_all_reduce[^\n]{0,120}(?:error|failed|invalid)", r"custom_all_reduce\.cuh"),
+        versions="any",
+        explain=say(
+            "vLLM's own all-reduce failed between the GPUs: they do not reach each other's memory as it needs."
+        ),
+        fixes=do(added("disable_custom_all_reduce"), _NO_P2P, "Update the driver; set iommu=pt on AMD boards."),
+    ),
+    Symptom(
+        id="nccl-p2p",
         patterns=(
             r"ncclUnhandledCudaError",
             r"NCCL[^\n]{0,200}(?:invalid usage|unhandled cuda error|internal error|peer access)",
             r"peer access is not supported between these two devices",
-            r"custom_all_reduce[^\n]{0,120}(?:error|failed|invalid)",
-            r"custom_all_reduce\.cuh",
         ),
         versions="any",
         explain=say("NCCL failed between the GPUs: direct transfers, the driver or the way the cards are connected."),

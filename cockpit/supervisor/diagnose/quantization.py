@@ -54,6 +54,19 @@ def _moe_backend_fixes(seen: Evidence) -> list[Fix]:
     return [*([without("moe_backend"), free] if "backend" in seen.groups else []), Fix(text="Upgrade vLLM."), other]
 
 
+_FLASHINFER_REFUSES = (r"FlashInfer kernels unavailable for", r"Failed to initialize cutlass TMA")
+
+
+def _fp4_fixes(seen: Evidence) -> list[Fix]:
+    experts = Fix(text="Or let FlashInfer do the experts.", env={"VLLM_USE_FLASHINFER_MOE_FP4": "1"})
+    if any(words in seen.incident.text for words in _FLASHINFER_REFUSES):
+        experts = Fix(
+            text="Or do without FlashInfer's kernels for the experts; newer releases take --moe-backend marlin.",
+            env={"VLLM_USE_FLASHINFER_MOE_FP4": "0"},
+        )
+    return [Fix(text="Upgrade vLLM."), experts, Fix(text="Or use an AutoRound or GPTQ 4-bit checkpoint.")]
+
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="marlin-w8a8",
@@ -275,17 +288,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
             rf"FP4[^\n]{{0,80}}{_NO_CARD}",
             rf"nvfp4[^\n]{{0,80}}{_NO_CARD}",
             r"No compiled \w*(?:moe|fp4|cutlass)\w*",
+            *_FLASHINFER_REFUSES,
         ),
         versions="0.10 to 0.33",
         explain=say(
             "This vLLM build has no {kernel} kernel for this card (capability {capability}).",
             "This vLLM build has no FP4 or FP8 kernel that runs on this card.",
         ),
-        fixes=do(
-            "Upgrade vLLM.",
-            Fix(text="Or let FlashInfer do the experts.", env={"VLLM_USE_FLASHINFER_MOE_FP4": "1"}),
-            "Or use an AutoRound or GPTQ 4-bit checkpoint.",
-        ),
+        fixes=_fp4_fixes,
     ),
     Symptom(
         id="moe-backend",

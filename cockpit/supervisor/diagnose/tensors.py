@@ -11,6 +11,15 @@ _LOADS = r":(?:\w*weight_loader\w*|load_weights|_load_(?!adapter)\w+|load_(?:row
 
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
+        id="bitsandbytes-part",
+        patterns=(r"torch\.Size\(\[\d{4,}, 1\]\)[^\n]{0,40}torch\.Size\(\[\d+, \d+\]\)",),
+        versions="0.6 to 0.33",
+        explain=say(
+            "bitsandbytes packs every layer, and this vLLM makes a part of the model, such as its vision, unpacked."
+        ),
+        fixes=do("Upgrade vLLM.", "Or use a checkpoint in another 4-bit format (AWQ, AutoRound, GPTQ)."),
+    ),
+    Symptom(
         id="quantized-lm-head",
         patterns=(
             r"lm_head\.?(?:scales|weight_scale|qzeros|g_idx)",

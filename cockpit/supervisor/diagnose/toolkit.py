@@ -7,6 +7,14 @@ from cockpit.supervisor.diagnose.words import do, say
 
 _PTXAS = "/usr/local/cuda/bin/ptxas"
 
+_COMPILER_FAILED = r"CalledProcessError: Command '\[[^\]]*(?:gcc|cc|clang|g\+\+)'"
+_NOT_LINKED = r"cannot find -lcuda\b"
+_NO_LIBCUDA = say("Triton links a small file at boot, and does not find the driver's library libcuda.so.")
+_LINK_IT = do(
+    "Where there is a libcuda.so.1 only, link it: `ln -s libcuda.so.1 libcuda.so` in its folder.",
+    "In a container the driver's libraries come with --gpus all and the NVIDIA runtime.",
+)
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="ptxas-too-old",
@@ -30,13 +38,26 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="libcuda-link",
-        patterns=(r"cannot find -lcuda\b", r"libcuda\.so cannot (?:be )?found"),
+        patterns=(_NOT_LINKED, r"libcuda\.so cannot (?:be )?found"),
         versions="0.5 to 0.33",
-        explain=say("Triton links a small file at boot, and does not find the driver's library libcuda.so."),
-        fixes=do(
-            "Where there is a libcuda.so.1 only, link it: `ln -s libcuda.so.1 libcuda.so` in its folder.",
-            "In a container the driver's libraries come with --gpus all and the NVIDIA runtime.",
-        ),
+        explain=_NO_LIBCUDA,
+        fixes=_LINK_IT,
+    ),
+    Symptom(
+        id="libcuda-link",
+        patterns=(_COMPILER_FAILED,),
+        when=lambda seen: seen.counts.get("libcuda-link", 0) > 0,
+        versions="0.5 to 0.33",
+        explain=_NO_LIBCUDA,
+        fixes=_LINK_IT,
+    ),
+    Symptom(
+        id="libcuda-link",
+        patterns=(_NOT_LINKED,),
+        notice="dead",
+        versions="0.5 to 0.33",
+        explain=_NO_LIBCUDA,
+        fixes=_LINK_IT,
     ),
     Symptom(
         id="toolkit-too-old",
@@ -103,7 +124,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"fatal error: (?P<file>Python\.h|std\w+\.h|cuda\.h|\w+\.h): No such file",
             r"Failed to find C compiler",
-            r"CalledProcessError: Command '\[[^\]]*(?:gcc|cc|clang|g\+\+)'",
+            _COMPILER_FAILED,
             r"No such file or directory: '(?:gcc|cc|g\+\+|c\+\+)'",
             r"gcc: (?:command )?not found",
         ),
