@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ _TOKENIZERS = (
 """Files of which transformers or mistral-common makes a tokenizer."""
 _TEMPLATES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates")
 
+_NAME = re.compile(r"[A-Za-z0-9_./-]{1,200}")
+"""Of a model type or a class, with the repository before it where that is another: ``owner/name--module.Class``."""
 _POINTER = b"version https://git-lfs"
 _END_BYTES = 256
 _BLANKS = b" \t\r\n\xef\xbb\xbf\x00"
@@ -44,7 +47,26 @@ def read_beside(folder: Path) -> Beside | None:
         gguf=any(name.endswith(".gguf") for name in names),
         tokenizer_fault=_fault(folder / "tokenizer.json") if "tokenizer.json" in names else None,
         tokenizer_of_5=_of_5(config or {}),
+        # A folder with params.json, of Mistral, is read by that.
+        config_code=None if "params.json" in names else _config_code(folder),
     )
+
+
+def _config_code(folder: Path) -> tuple[str, str] | None:
+    """The model type and the class of which transformers' AutoConfig would run the code: ``configuration_x.XConfig``.
+
+    None also for a speculator, of which vLLM makes a type of its own.
+    """
+    try:
+        config = read_json(folder / "config.json")
+    except CockpitError:
+        return None
+    named = config.get("auto_map")
+    code = named.get("AutoConfig") if isinstance(named, dict) else None
+    kind = config.get("model_type")
+    if not isinstance(code, str) or not isinstance(kind, str) or "speculators_config" in config:
+        return None
+    return (kind, code) if _NAME.fullmatch(kind) and _NAME.fullmatch(code) else None
 
 
 def _fault(file: Path) -> str | None:

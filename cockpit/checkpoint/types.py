@@ -139,6 +139,8 @@ class Beside(Frozen, frozen=True, kw_only=True):
     """What is wrong with tokenizer.json, as a clause; None where its two ends look sound."""
     tokenizer_of_5: str | None = None
     """What in tokenizer_config.json transformers reads from version 5 on only, as a clause; None when nothing."""
+    config_code: tuple[str, str] | None = None
+    """The model type, and the class of the checkpoint's own code that config.json names for it; None for none."""
 
 
 class RopeScaling(Frozen, frozen=True, kw_only=True):

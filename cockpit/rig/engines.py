@@ -87,6 +87,7 @@ def probe_engine(command: Path, engine_id: str, source: Literal["managed", "conf
         kv_cache_dtypes=probe.kv_cache_dtypes,
         tool_parsers=probe.tool_parsers,
         reasoning_parsers=probe.reasoning_parsers,
+        config_types=probe.config_types,
         min_capabilities=probe.min_capabilities,
         python_headers=probe.python_headers,
         humming=versions.get("humming-kernels"),

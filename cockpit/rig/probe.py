@@ -18,7 +18,7 @@ _SCRIPT = Path(__file__).with_name("probe_script.py")
 _OVERLAYS = Path(__file__).parents[1] / "launch" / "overlays"
 """Data and one script of the launch layer, read and never imported here."""
 _TIMEOUT_SECONDS = 20.0
-_FORMAT = 5
+_FORMAT = 6
 _FIX = "Name a vllm command, or the virtual environment it is installed in."
 
 
@@ -40,6 +40,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     kv_cache_dtypes: tuple[str, ...] | None = None
     tool_parsers: tuple[str, ...] | None = None
     reasoning_parsers: tuple[str, ...] | None = None
+    config_types: tuple[str, ...] | None = None
     min_capabilities: dict[str, int] | None = None
     python_headers: bool | None = None
     overlays: dict[str, OverlayState] | None = None

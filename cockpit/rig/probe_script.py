@@ -16,7 +16,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-FORMAT = 5
+FORMAT = 6
 QUANTIZATION = "model_executor/layers/quantization"
 KERNELS = "model_executor/kernels/linear/mixed_precision"
 COMPRESSED = f"{QUANTIZATION}/compressed_tensors"
@@ -26,6 +26,9 @@ AUTOROUND = f"{QUANTIZATION}/inc/schemes/inc_wna16_linear.py"
 EMBEDDING_USERS = ("model_executor/models/qwen3_5.py", "model_executor/models/qwen3_5_mtp.py")
 REGISTRY = "model_executor/models/registry.py"
 CACHE_CONFIG = "config/cache.py"
+CONFIGS = "transformers_utils/config.py"
+AUTO_CONFIGS = ("models/auto/configuration_auto.py", "models/auto/auto_mappings.py")
+"""Of transformers; the second since its version 5."""
 BITS_MAP = "WNA16_SUPPORTED_TYPES_MAP"
 ZERO_POINT_BITS_MAP = "WNA16_ZP_SUPPORTED_TYPES_MAP"
 DISTRIBUTIONS = (
@@ -45,10 +48,10 @@ def add_user_site() -> None:
         site.addsitedir(site.getusersitepackages())
 
 
-def package_folder() -> Path | None:
-    """Folder of the vllm package, or None. Looking a top-level package up does not import it."""
+def package_folder(name: str = "vllm") -> Path | None:
+    """Folder of a top-level package, or None. Looking it up does not import it."""
     try:
-        spec = util.find_spec("vllm")
+        spec = util.find_spec(name)
     except (ImportError, ValueError):
         return None
     if spec is None or not spec.origin or Path(spec.origin).name != "__init__.py":
@@ -73,7 +76,7 @@ def installed() -> tuple[dict[str, str], list[str]]:
 
 
 class Package:
-    """The source files of one vllm package, each read and parsed at most once."""
+    """The source files of one package, each read and parsed at most once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -171,6 +174,36 @@ def parsers(package: Package, folder: str, table: str) -> list[str] | None:
     """Names of the parsers that the package brings, or None."""
     named = package.assignments(f"{folder}/__init__.py")
     return string_keys(named.get(table), named)
+
+
+def config_types(package: Package, transformers: Package) -> list[str] | None:
+    """Model types whose config class vLLM or transformers brings, rather too many than too few, or None."""
+    registry = package.assignments(CONFIGS).get("_CONFIG_REGISTRY")
+    own = _names_in(registry) if registry else set()
+    mapped = {name for place in AUTO_CONFIGS for name in _config_names(transformers.tree(place))}
+    return sorted(own | mapped) if own and mapped else None
+
+
+def _names_in(value: ast.AST) -> set[str]:
+    """Every string and keyword of an expression but the names of config classes."""
+    nodes = list(ast.walk(value))
+    found = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    found += [node.arg for node in nodes if isinstance(node, ast.keyword)]
+    return {name for name in found if isinstance(name, str) and not name.endswith("Config")}
+
+
+def _config_names(tree: ast.Module | None) -> Iterator[str]:
+    """Every name that stands beside one of a config class, as in ``("qwen3", "Qwen3Config")``."""
+    for node in ast.walk(tree) if tree else ():
+        pairs: Iterable[tuple[ast.expr | None, ast.expr]] = ()
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values)  # noqa: B905 - strict= needs 3.10
+        elif isinstance(node, ast.Tuple) and len(node.elts) == 2:
+            pairs = ((node.elts[0], node.elts[1]),)
+        for key, value in pairs:
+            name, kind = getattr(key, "value", None), getattr(value, "value", None)
+            if isinstance(name, str) and isinstance(kind, str) and kind.endswith("Config"):
+                yield name
 
 
 def _class_capability(node: ast.ClassDef) -> int | None:
@@ -336,10 +369,11 @@ def describe() -> dict[str, Any]:
     if folder is None:
         return {"format": FORMAT, "prefix": sys.prefix, "package": None}
     versions, homes = installed()
-    package = Package(folder)
-    facts = source_facts(package)
+    package, transformers = Package(folder), Package(package_folder("transformers") or Path("/nowhere"))
+    facts = {**source_facts(package), "config_types": config_types(package, transformers)}
     stated = next((versions[name] for name in VERSIONED if name in versions), facts["module_version"])
     watch = {str(place) for place in (folder, folder.parent, *(folder / place for place in package.read))}
+    watch |= {str(transformers.folder / place) for place in transformers.read}
     return {
         "format": FORMAT,
         "prefix": sys.prefix,

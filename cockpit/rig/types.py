@@ -119,6 +119,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """What --kv-cache-dtype takes."""
     tool_parsers: tuple[str, ...] | None = None
     reasoning_parsers: tuple[str, ...] | None = None
+    config_types: tuple[str, ...] | None = None
+    """Model types whose config class it or its transformers brings; None where that cannot be read."""
     min_capabilities: dict[str, int] | None = None
     """Least compute capability (75 is 7.5) by quantization method (``compressed-tensors``), and by class name for
     the WNA16 linear kernels (``MarlinLinearKernel``)."""

@@ -10,6 +10,8 @@ from cockpit.rules.finding import Finding
 
 _PACKERS = ("auto-round", "gptq", "awq")
 _TOKENIZERS_BACKEND = (5,)
+_OTHER_CONFIG = frozenset({"trust-remote-code", "hf-overrides", "hf-config-path", "config-format", "revision"})
+"""Flags that give leave, or with which another config is read."""
 
 
 def _only_config(ctx: Context) -> bool:
@@ -62,6 +64,30 @@ def tokenizer_release(ctx: Context) -> Iterator[Finding]:
         )
 
 
+def own_config(ctx: Context) -> Iterator[Finding]:
+    """A config class that only the checkpoint's own code defines: without leave to run it the boot ends.
+
+    Mirrors HFConfigParser.parse of vLLM's transformers_utils/config.py and AutoConfig.from_pretrained. A plugin of
+    vLLM may bring the class, which cannot be seen: no block.
+    """
+    checkpoint, engine, flags = ctx.checkpoint, ctx.engine, ctx.slug.flags
+    code = None if checkpoint is None or checkpoint.beside is None else checkpoint.beside.config_code
+    if code is None or engine is None or not engine.config_types or _OTHER_CONFIG & flags.keys():
+        return
+    kind, name = code
+    if kind in engine.config_types:
+        return
+    yield Finding(
+        rule="remote-code",
+        severity="warn",
+        subject="weights",
+        message=f"neither vLLM {engine.version} nor its transformers knows the model type {kind}: "
+        f"its config class is code of the checkpoint ({name}), which vLLM runs only with trust-remote-code",
+        fix="Use a newer vLLM; or read that code and, if you trust it, set trust-remote-code: true under flags.",
+        level="rig",
+    )
+
+
 def chat_template(ctx: Context) -> Iterator[Finding]:
     """A server without one boots, and answers every chat request with 400."""
     beside = None if ctx.checkpoint is None else ctx.checkpoint.beside
@@ -112,5 +138,5 @@ def quantized_head(ctx: Context) -> Iterator[Finding]:
     )
 
 
-RULES = (tokenizer, tokenizer_release, chat_template, gguf, quantized_head)
+RULES = (tokenizer, tokenizer_release, own_config, chat_template, gguf, quantized_head)
 """In the order in which their findings are shown."""

@@ -101,3 +101,25 @@ def test_a_scaling_of_the_config_is_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     scaling = inspect(str(tmp_path)).rope_scaling
     assert scaling is not None and (scaling.kind, scaling.factor, scaling.original) == ("yarn", 4.0, 512)
+
+
+@pytest.mark.parametrize(
+    ("config", "code"),
+    [
+        ({"model_type": "odd", "auto_map": {"AutoConfig": "c.OddConfig"}}, ("odd", "c.OddConfig")),
+        ({"model_type": "odd", "auto_map": {"AutoModel": "m.Odd"}}, None),
+        ({"model_type": "odd", "auto_map": ["AutoConfig"]}, None),
+        ({"auto_map": {"AutoConfig": "c.OddConfig"}}, None),
+        ({"model_type": "odd"}, None),
+        ({"model_type": "odd", "auto_map": {"AutoConfig": "c.OddConfig"}, "speculators_config": {}}, None),
+        ({"model_type": "odd\x1b[2J", "auto_map": {"AutoConfig": "c.OddConfig"}}, None),
+        ({"model_type": 7, "auto_map": {"AutoConfig": "c.OddConfig"}}, None),
+    ],
+)
+def test_a_config_class_of_its_own(tmp_path: Path, config: dict[str, object], code: tuple[str, str] | None) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    beside = read_beside(tmp_path)
+    assert beside is not None and beside.config_code == code
+    (tmp_path / "params.json").write_text("{}")
+    beside = read_beside(tmp_path)
+    assert beside is not None and beside.config_code is None

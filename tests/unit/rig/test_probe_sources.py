@@ -45,6 +45,16 @@ class OddConfig(Base):
 class SharedConfig(AwqConfig):
     pass
 '''
+CONFIGS = "_CONFIG_REGISTRY: dict[str, type] = Lazy(chatglm='ChatGLMConfig', **{'odd-ocr': OddConfig})\n"
+AUTO = {
+    "__init__.py": "raise SystemExit('it is not imported')\n",
+    "models/auto/configuration_auto.py": """
+CONFIG_MAPPING_NAMES.update({"vlm": "VlmConfig", "no": 1})
+CONFIG_MAPPING_NAMES = OrderedDict(**{"gpt-sw3": "GPT2Config"}, **CONFIG_MAPPING_NAMES)
+OTHER = OrderedDict([("albert", "AlbertModel")])
+""",
+    "models/auto/auto_mappings.py": "N = OrderedDict([('llama', 'LlamaConfig'), ('qwen3', 'Qwen3Config')])\n",
+}
 KERNEL = "class MarlinLinearKernel(K):\n    @classmethod\n    def get_min_capability(cls):\n        return 75\n"
 
 
@@ -74,8 +84,10 @@ def test_a_whole_engine_says_everything_that_the_rules_read(tmp_path: Path, make
         "tool_parsers/__init__.py": "_TOOL_PARSERS_TO_REGISTER = {'hermes': ('hermes_tool_parser', 'Hermes')}\n",
         "reasoning/__init__.py": "_REASONING_PARSERS_TO_REGISTER = {'qwen3': ('a', 'A'), 'glm45': ('b', 'B')}\n",
     }
-    package(site_of(tmp_path / "v") / "vllm", files)
+    package(site_of(tmp_path / "v") / "vllm", {**files, "transformers_utils/config.py": CONFIGS})
+    package(site_of(tmp_path / "v") / "transformers", AUTO)
     engine = probe_engine(command, "mine")
+    assert engine.config_types == ("chatglm", "gpt-sw3", "llama", "odd-ocr", "qwen3", "vlm")
     assert engine.models == ("LlamaForCausalLM", "Qwen3_5MTP")
     assert engine.quantized_embedding is False
     assert engine.autoround_int8 is False
@@ -93,7 +105,7 @@ def test_what_a_package_does_not_have_is_unknown(tmp_path: Path, make_engine: Ma
     for name in ("models", "quantized_embedding", "autoround_int8", "moe_packed_widths", "quantization_methods"):
         assert getattr(engine, name) is None
     assert (engine.kv_cache_dtypes, engine.min_capabilities, engine.cuda) == (None, None, None)
-    assert (engine.tool_parsers, engine.reasoning_parsers) == (None, None)
+    assert (engine.tool_parsers, engine.reasoning_parsers, engine.config_types) == (None, None, None)
 
 
 def test_a_changed_source_file_is_read_again(tmp_path: Path, make_engine: MakeEngine) -> None:

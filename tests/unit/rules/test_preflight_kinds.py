@@ -46,6 +46,8 @@ HOST = HostFacts(
 )
 WHOLE = Beside(tokenizer=True, chat_template=True, gguf=False)
 GOOD = checkpoint(beside=WHOLE)
+NEEDS_CODE = checkpoint(beside=msgspec.structs.replace(WHOLE, config_code=("odd_vl", "configuration_odd.OddConfig")))
+TYPES = ("llama", "qwen3")
 HEADLESS = checkpoint(quantized(scheme(), lm_head=scheme()), beside=WHOLE, vision=True)
 GDN = LinearAttention(key_heads=16, value_heads=32, key_head_dim=128, value_head_dim=128, conv_kernel=4)
 
@@ -243,6 +245,9 @@ KINDS = {
     "reasoning-parser-unknown": Kind(
         {"slug": {"flags": {"reasoning-parser": "deepseek_r9"}}}, "parser-unknown", "block"
     ),
+    "trust-remote-code": Kind(
+        {"of": NEEDS_CODE, "engine": changed(ENGINE, config_types=TYPES)}, "remote-code", "warn"
+    ),
     "tokenizer-newer": Kind(
         {
             "of": checkpoint(beside=changed(WHOLE, tokenizer_of_5="names the class TokenizersBackend")),
@@ -390,6 +395,24 @@ def test_nothing_of_all_this_is_said_of_a_good_plan() -> None:
                 "slug": {"flags": {"tokenizer": "o/original"}},
             },
             "tokenizer-newer",
+        ),
+        ({"of": NEEDS_CODE}, "remote-code"),
+        ({"of": NEEDS_CODE, "engine": changed(ENGINE, config_types=(*TYPES, "odd_vl"))}, "remote-code"),
+        (
+            {
+                "of": NEEDS_CODE,
+                "engine": changed(ENGINE, config_types=TYPES),
+                "slug": {"flags": {"trust-remote-code": True}},
+            },
+            "remote-code",
+        ),
+        (
+            {
+                "of": NEEDS_CODE,
+                "engine": changed(ENGINE, config_types=TYPES),
+                "slug": {"flags": {"hf-overrides": '{"model_type": "llama"}'}},
+            },
+            "remote-code",
         ),
         ({"slug": {"flags": {"quantization": "awq"}}}, "quantization-differs"),
         (
