@@ -17,6 +17,11 @@ def gib(size_bytes: float | None, digits: int = 1) -> str:
     return UNKNOWN if size_bytes is None else f"{size_bytes / GIB:.{digits}f}"
 
 
+def size_text(size_bytes: float, digits: int = 1) -> str:
+    """Bytes with their unit: ``8.9 GiB``, and MiB below a tenth of one, as a tiny model has them: ``1.1 MiB``."""
+    return f"{gib(size_bytes, digits)} GiB" if size_bytes >= GIB / 10 else f"{size_bytes / 2**20:.1f} MiB"
+
+
 def rate(per_second: float | None) -> str:
     """Tokens per second: one decimal below 100, none above, e.g. ``88.7`` and ``2,498``."""
     if per_second is None:

@@ -11,26 +11,21 @@ from cockpit.planner.types import KvForecast
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding, Severity
 from cockpit.rules.parallel import keeps_state
-from cockpit.units import GIB, gib, percent, tokens
+from cockpit.units import gib, percent, size_text, tokens
 
 
 def _finding(rule: str, severity: Severity, subject: str, message: str, fix: str) -> Finding:
     return Finding(rule=rule, severity=severity, subject=subject, message=message, fix=fix, level="rig")
 
 
-def _size(size_bytes: float) -> str:
-    """With its unit; a tiny model's needs are no tenth of a GiB."""
-    return f"{gib(size_bytes)} GiB" if size_bytes >= GIB / 10 else f"{size_bytes / 2**20:.1f} MiB"
-
-
 def _left(forecast: Forecast, kv: KvForecast) -> str:
     """What the smallest pool has, as a clause."""
     if not forecast.per_gpu:
-        return f"the KV pool has {_size(kv.blocks * kv.bytes_per_block)} as the slug says"
-    size = min(gpu.kv.bytes for gpu in forecast.per_gpu)
+        return f"the KV pool has {size_text(kv.blocks * kv.bytes_per_block)} as the slug says"
+    least = min(gpu.kv.bytes for gpu in forecast.per_gpu)
     band = f", give or take {gib(forecast.error_bytes)}" if forecast.error_bytes else ""
     about = "" if forecast.basis == "measured" else "about "
-    return f"{about}{gib(size)} GiB a GPU are left for the KV pool{band}"
+    return f"{about}{gib(least)} GiB a GPU are left for the KV pool{band}"
 
 
 def change_text(change: Change) -> str:
@@ -52,7 +47,7 @@ def _fix(forecast: Forecast) -> str:
 
 
 def _one_request(forecast: Forecast, kv: KvForecast, length: int) -> Iterator[Finding]:
-    need = f"one request of {tokens(length)} tokens needs {_size(kv.bytes_needed)}"
+    need = f"one request of {tokens(length)} tokens needs {size_text(kv.bytes_needed)}"
     spare = kv.capacity_tokens - length
     if forecast.missing_bytes > (forecast.error_bytes or 0):
         yield _finding("kv-one-request", "block", "max_model_len", f"{_left(forecast, kv)}, {need}", _fix(forecast))

@@ -15,7 +15,7 @@ from cockpit.launch.verdict import VERDICTS
 from cockpit.planner.forecast_types import Fits, Forecast
 from cockpit.rig.types import Rig
 from cockpit.rules.finding import Finding
-from cockpit.units import gib, tokens
+from cockpit.units import gib, size_text, tokens
 
 
 class SlugFit(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ def fit_text(fit: SlugFit, width: int = 22) -> str:
     if fit.fits == "no":
         if not forecast.missing_bytes:
             return "no: memory in use"
-        text = f"needs {gib(forecast.missing_bytes)} GiB more"
+        text = f"needs {size_text(forecast.missing_bytes)} more"
         return f"no: {text}" if len(text) + 4 <= width else text
     headroom = forecast.headroom_tokens
     spare = "" if headroom is None else f" {headroom:+,}"

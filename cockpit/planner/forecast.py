@@ -21,7 +21,7 @@ from cockpit.planner.kv import forecast_layout, largest_length
 from cockpit.planner.layout import kv_layout
 from cockpit.planner.types import KvForecast, KvLayout, KvUnknown
 from cockpit.planner.versions import OLDEST_MEMORY
-from cockpit.units import GIB, gib, percent, tokens
+from cockpit.units import GIB, gib, percent, size_text, tokens
 
 TIGHT_FRACTION = 0.02
 """Less headroom than that is worth a word."""
@@ -99,10 +99,10 @@ def _crowded(gpus: tuple[GpuForecast, ...], settings: MemorySettings) -> _Verdic
     return None
 
 
-def _verdict(kv: KvForecast, pool: Part, layout: KvLayout, length: int) -> _Verdict:
+def _verdict(kv: KvForecast, pool: Part, layout: KvLayout, length: int, where: str) -> _Verdict:
     """Whether one request fits the pool, whatever of its error band comes true."""
-    need = f"one request of {tokens(length)} tokens needs {gib(kv.bytes_needed, 2)} GiB of KV cache"
-    left = f"{gib(max(0, pool.bytes), 2)} GiB a GPU are left"
+    need = f"one request of {tokens(length)} tokens needs {size_text(kv.bytes_needed, 2)} of KV cache"
+    left = f"{size_text(max(0, pool.bytes), 2)}{where} are left"
     if kv.bytes_needed > pool.bytes + pool.error_bytes:
         return _Verdict("no", f"{need}, and {left}" if pool.bytes > 0 else f"{need}, and nothing is left for it")
     if not kv.fits:
@@ -153,7 +153,7 @@ def _result(
 ) -> Forecast:
     length = settings.kv.max_model_len
     kv = forecast_layout(layout, length, pool.bytes)
-    verdict = _verdict(kv, pool, layout, length)
+    verdict = _verdict(kv, pool, layout, length, " a GPU" if gpus else "")
     crowded = _crowded(gpus, settings)
     if crowded is not None and verdict.fits != "no" and (crowded.fits == "no" or verdict.fits == "yes"):
         verdict = crowded

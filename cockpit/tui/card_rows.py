@@ -12,8 +12,10 @@ from cockpit.launch.plan import Facts
 from cockpit.launch.render import environment_words, shell_words
 from cockpit.launch.toggles import TOGGLES, Toggle
 from cockpit.launch.types import LaunchPlan
+from cockpit.launch.verdict import VERDICTS
 from cockpit.rules.finding import Finding, ToggleState
-from cockpit.tui.content import Row, row_text
+from cockpit.tui.content import Row, Segment, row_text
+from cockpit.tui.forecast_rows import brief_rows
 from cockpit.tui.keymap import Keymap, shown_key, toggle_key
 from cockpit.tui.wrap import cut, wrap
 
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 _VALUE_WIDTH = 13
 _WORDS = {"on": "ON", "off": "OFF"}
+_GLYPHS: dict[str, Segment] = {"block": (" ✕ ", "bad"), "warn": (" ⚠ ", "warn"), "note": (" · ", "dim")}
+_TOO_FEW_GPUS = ("gpu-missing", "gpu-index", "tensor-parallel-gpus")
+TOLD_BY_FORECAST = ("kv-one-request", "kv-headroom", "memory-hardly-free")
+"""Rules whose findings are the verdict of the forecast in other words."""
 
 
 def offered(states: dict[str, ToggleState]) -> list[Toggle]:
@@ -102,22 +108,40 @@ def findings_rows(findings: tuple[Finding, ...]) -> list[Row]:
     """One line a finding, blocks first; none is one line too."""
     if not findings:
         return [[(" ✓ nothing stands against it", "good")]]
-    glyphs = {"block": (" ✕ ", "bad"), "warn": (" ⚠ ", "warn"), "note": (" · ", "dim")}
-    return [[glyphs[finding.severity], (f"{finding.message.rstrip('.')}. {finding.fix}", "")] for finding in findings]
+    return [[_GLYPHS[one.severity], (f"{one.message.rstrip('.')}. {one.fix}", "")] for one in findings]
 
 
-def lower_rows(said: list[Row], plan: LaunchPlan, width: int, height: int) -> list[Row]:
-    """What is said, findings and command. Where they are more than ``height`` lines, warnings and notes have a line
-    each above the command, so that it stays in sight, and all their words below it."""
-    findings, command = findings_rows(plan.findings), [_title("command", width), *command_rows(plan)]
-    whole = [*said, *findings, *command]
-    brief = [
-        row if finding.severity == "block" else cut(row, width)
-        for finding, row in zip(plan.findings, findings, strict=False)
-    ]
-    if brief == findings[: len(brief)] or sum(len(wrap(row, width)) for row in whole) <= height:
+def unfit_rows(plan: LaunchPlan, width: int) -> list[Row]:
+    """The verdict where it has no column; none where a finding says that there are too few GPUs."""
+    too_few = any(one.rule in _TOO_FEW_GPUS and one.severity == "block" for one in plan.findings)
+    return [] if plan.forecast is None or too_few else brief_rows(plan.forecast, width)
+
+
+def _without_the_forecasts(plan: LaunchPlan) -> tuple[list[Row], list[Row]]:
+    """One row for all that a forecast of GPUs says itself, in whole words there; and the other findings."""
+    told = [one for one in plan.findings if one.rule in TOLD_BY_FORECAST]
+    rest = [one for one in plan.findings if one not in told]
+    if plan.forecast is None or not plan.forecast.per_gpu or not told:
+        return [], findings_rows(plan.findings)
+    digits = ", and its digits what would fit" if plan.forecast.changes else ""
+    text = f"{VERDICTS[plan.forecast.fits][1]}: the forecast says why{digits}"
+    return [[_GLYPHS[told[0].severity], (text, "")]], findings_rows(tuple(rest)) if rest else []
+
+
+def lower_rows(said: list[Row], plan: LaunchPlan, width: int, height: int, beside: bool = False) -> list[Row]:
+    """What is said, findings and command; ``beside`` is whether the forecast has a column.
+
+    Where they are more than ``height`` lines, warnings and notes have a line each above the command, so that it stays
+    in sight, and all words of those that were cut below it.
+    """
+    pointer, findings = _without_the_forecasts(plan) if beside else ([], findings_rows(plan.findings))
+    command = [_title("command", width), *command_rows(plan)]
+    whole = [*said, *pointer, *findings, *command]
+    if sum(len(wrap(row, width)) for row in whole) <= height:
         return whole
-    return [*said, *brief, *command, _title("findings", width), *findings]
+    brief = [row if row[0] == _GLYPHS["block"] else cut(row, width) for row in findings]
+    more = [row for row, short in zip(findings, brief, strict=True) if short != row]
+    return [*said, *pointer, *brief, *command, *([_title("findings", width), *more] if more else [])]
 
 
 def _title(text: str, width: int) -> Row:

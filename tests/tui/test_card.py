@@ -333,7 +333,7 @@ async def test_a_port_that_is_taken_is_refused_by_name(session: Session) -> None
             await open_card(pilot, "cpu/blocked")
             await set_by_key(pilot, next(one for one in TOGGLES if one.id == "port"), str(port))
             await pilot.press("S")
-            await until_shown(pilot, f"not started: port {port} is taken")
+            await until_shown(pilot, "not started: what is marked ✕", f"✕ port {port} is taken")
             assert store.load_all()[0] == []
 
 

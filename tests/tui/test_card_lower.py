@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from cockpit.launch.types import LaunchPlan
 from cockpit.rules.finding import Finding, Severity
-from cockpit.tui.card_rows import lower_rows
+from cockpit.tui.card_rows import TOLD_BY_FORECAST, lower_rows, unfit_rows
 from cockpit.tui.content import Row, row_text
 from cockpit.tui.screens.card import CardScreen
 from cockpit.tui.wrap import wrap
 
+from .forecasts import TOO_BIG
 from .helpers import SIZES, app_of, content_of, open_card, opened, shown, until, until_shown, words_of
 from .still_life import BOOTED, StillSession, boot, observation, record
 from .world import rig_of
@@ -60,6 +62,32 @@ def test_where_there_is_none_warnings_have_a_line_each_and_their_words_below_the
     assert texts(rows)[-3:] == [f" ⚠ {number} {LONG}. Do this." for number in range(3)]
 
 
+def test_below_the_command_are_only_those_that_were_cut() -> None:
+    rows = texts(lower_rows([], plan(finding("block"), finding("warn", 1), finding("note", 2, "short")), 80, 5))
+    assert len(rows) - len(set(rows)) == 0
+    assert [row for row in rows if row.startswith(" ✕")] == [f" ✕ 0 {LONG}. Do this."]
+    assert rows[-1] == f" ⚠ 1 {LONG}. Do this.", "the note is short and was there in full"
+
+
+@pytest.mark.parametrize("height", [4, 40])
+def test_what_the_forecast_beside_says_is_not_said_again(height: int) -> None:
+    told = Finding(rule="kv-one-request", severity="block", subject="max_model_len", message=LONG, fix="Set it.")
+    with_forecast = msgspec.structs.replace(plan(told, finding("note", 1)), forecast=TOO_BIG)
+    beside = texts(lower_rows([], with_forecast, 80, height, beside=True))
+    assert beside[0] == " ✕ does not fit: the forecast says why, and its digits what would fit"
+    assert not any(LONG in row for row in beside if not row.startswith(" · "))
+    alone = texts(lower_rows([], with_forecast, 80, height))
+    assert alone[0] == f" ✕ {LONG}. Set it."
+    only = msgspec.structs.replace(plan(told), forecast=TOO_BIG)
+    assert not any("nothing stands against" in row for row in texts(lower_rows([], only, 80, height, beside=True)))
+
+
+def test_too_few_gpus_are_said_by_their_finding_alone() -> None:
+    few = Finding(rule="gpu-index", severity="block", subject="gpus", message="needs 4 GPUs", fix="Set gpus.")
+    assert unfit_rows(msgspec.structs.replace(plan(few), forecast=TOO_BIG), 80) == []
+    assert unfit_rows(msgspec.structs.replace(plan(finding("note")), forecast=TOO_BIG), 80)
+
+
 def test_why_nothing_starts_is_never_cut() -> None:
     rows = lower_rows([], plan(finding("block"), finding("note", 1)), 80, 5)
     assert texts(rows)[0] == f" ✕ 0 {LONG}. Do this." and texts(rows)[1].endswith("…")
@@ -91,4 +119,6 @@ async def test_the_command_is_in_sight_below_long_findings(size: tuple[int, int]
         lines = [line for one in card.plan.findings for line in wrap([(one.message, "")], size[0])]
         assert len(lines) > len(card.plan.findings), "there is one that takes more than a line"
         words = words_of(content_of(pilot, "#lower"))
-        assert all(words_of(one.message.rstrip(".")) in words for one in card.plan.findings)
+        others = [one for one in card.plan.findings if one.rule not in TOLD_BY_FORECAST]
+        assert others and all(words_of(one.message.rstrip(".")) in words for one in others)
+        assert words_of("tight: the forecast says why") in words

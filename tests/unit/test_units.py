@@ -73,3 +73,10 @@ def test_a_short_count_is_within_two_percent_and_never_too_wide(count: float, ce
     letter = shown[-1] if shown[-1].isalpha() else ""
     size = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[letter]
     assert float(shown.removesuffix(letter).replace(",", "")) * size == pytest.approx(count, rel=0.02, abs=0.5)
+
+
+def test_a_size_has_the_unit_that_shows_it() -> None:
+    assert units.size_text(8.94 * units.GIB, 2) == "8.94 GiB"
+    assert units.size_text(units.GIB / 10) == "0.1 GiB"
+    assert units.size_text(1.1 * 2**20) == "1.1 MiB"
+    assert units.size_text(0) == "0.0 MiB"

@@ -31,10 +31,11 @@ from cockpit.tui.card_rows import (
     rig_rows,
     served_row,
     toggle_row,
+    unfit_rows,
 )
 from cockpit.tui.commands import bindings, toggle_bindings
 from cockpit.tui.content import Row
-from cockpit.tui.forecast_rows import MOST_CHANGES, brief_rows, forecast_rows, suggestion, value_of
+from cockpit.tui.forecast_rows import MOST_CHANGES, forecast_rows, suggestion, value_of
 from cockpit.tui.keymap import toggle_key
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.widgets.edit_box import EditBox
@@ -217,8 +218,9 @@ class CardScreen(CockpitScreen):
         said: list[Row] = [self._said] if self._said else []
         if served := served_row(self.cockpit.instances, self.entry.slug.name, self.cockpit.session.config.keys):
             said.append(served)
-        unfit = [] if plan.forecast is None or self._has_side else brief_rows(plan.forecast, width)
-        view.show(lower_rows([*said, *unfit], plan, width, self.size.height - _BARS - self._upper))
+        unfit = [] if self._has_side else unfit_rows(plan, width)
+        height = self.size.height - _BARS - self._upper
+        view.show(lower_rows([*said, *unfit], plan, width, height, beside=self._has_side))
 
     def on_resize(self, event: events.Resize) -> None:
         """Other widths draw other bars."""
@@ -362,9 +364,8 @@ class CardScreen(CockpitScreen):
         """Start what is shown; a plan that something stands against says so instead."""
         if self._plan is None or self._edited is not None or self._starting:
             return
-        blocks = refusals(self._plan.findings)
-        if blocks:
-            self._say(f"not started: {blocks[0].message}. {blocks[0].fix}", "bad")
+        if refusals(self._plan.findings):
+            self._say("not started: what is marked ✕ here stands against it", "bad")
             return
         self._starting = True
         self._say("starting…", "dim")
