@@ -4,6 +4,8 @@ from __future__ import annotations
 
 UNKNOWN = "–"
 GIB = 1024**3
+_HARD_TO_READ = 99_999.5
+"""More digits than five want separators."""
 _SIZES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 
 
@@ -30,10 +32,10 @@ def rate(per_second: float | None) -> str:
 
 
 def short(count: float | None, cells: int) -> str:
-    """A count in so many cells: whole, or in k, M, G, T with the digits that fit; ``…`` where none do."""
+    """A count in so many cells, whole or in k, M, G, T with the digits that fit; ``…`` where none do."""
     if count is None:
         return UNKNOWN
-    whole = [f"{count:,.0f}", f"{count:.0f}"]
+    whole = [f"{count:,.0f}", *([f"{count:.0f}"] if abs(count) < _HARD_TO_READ else [])]
     size, letter = next((one for one in _SIZES if abs(count) < 999.5 * one[0]), _SIZES[-1])
     parts = [f"{count / size:.{digits}f}{letter}" for digits in (3, 2, 1, 0)]
     return next((text for text in (*whole, *parts) if len(text) <= cells), "…")

@@ -7,7 +7,7 @@ from cockpit.telemetry import text
 from cockpit.telemetry.aging import FRESH_SECONDS
 from cockpit.telemetry.frame import Frame
 from cockpit.telemetry.history import History, sparkline
-from cockpit.tui.content import Row
+from cockpit.tui.content import Row, row_text
 from cockpit.tui.gauges import LABEL_WIDTH, bar, label
 from cockpit.tui.present_gpu import memory_rows
 from cockpit.tui.wrap import wrap
@@ -94,18 +94,21 @@ def latency_rows(frame: Frame) -> list[Row]:
     return rows
 
 
-def total_rows(frame: Frame) -> list[Row]:
-    """What the server has done since it began."""
+def total_rows(frame: Frame, width: int) -> list[Row]:
+    """What the server has done since it began, in short figures where whole ones are too wide."""
     totals = frame.totals
-    return [
-        [
-            label("total"),
-            (f"{units.tokens(totals.prompt_computed_tokens)} computed", ""),
-            (f" · {units.tokens(totals.prompt_cached_tokens)} cached", ""),
-            (f" · {units.tokens(totals.generation_tokens)} generated", ""),
-            (f" · {units.tokens(totals.requests_finished)} requests", ""),
-        ]
-    ]
+    figures = {
+        " computed · ": totals.prompt_computed_tokens,
+        " cached · ": totals.prompt_cached_tokens,
+        " generated · ": totals.generation_tokens,
+        " requests": totals.requests_finished,
+    }
+    room = width - len(row_text([label("total"), *((what, "") for what in figures)]))
+    shown = [units.tokens(figure) for figure in figures.values()]
+    for cells in range(12, 5, -1):
+        if sum(map(len, shown)) > room:
+            shown = [units.short(figure, cells) for figure in figures.values()]
+    return [[label("total"), *((text + what, "") for text, what in zip(shown, figures, strict=True))]]
 
 
 def int8_row(frame: Frame) -> list[Row]:
@@ -138,7 +141,7 @@ def live_rows(frame: Frame, history: History, width: int) -> list[Row]:
         *kv_rows(frame, history, width),
         *latency_rows(frame),
         *memory_rows(frame, width),
-        *total_rows(frame),
+        *total_rows(frame, width),
         *int8_row(frame),
         *wrapped_notes(frame, width),
     ]

@@ -73,7 +73,7 @@ def test_figures_are_never_cut_to_others() -> None:
     row = cells(Look(target=Target(name="x", url="http://x", state="foreign"), frame=frame))
     assert [row[key][0] for key in ("prefill", "decode", "running", "waiting", "capacity")] == [
         "1,234,567",
-        "98765432",
+        " 98.765M",
         "1024",
         "12345",
         "   12.346G",
@@ -86,7 +86,7 @@ def test_figures_are_never_cut_to_others() -> None:
             target=Target(name="x", url="http://x", state="foreign"),
             frame=msgspec.structs.replace(frame, throughput=marked),
         )
-        assert cells(look)["prefill"][0] in {"≈ 1234567", "≤ 1234567"}
+        assert cells(look)["prefill"][0] in {" ≈ 1.235M", " ≤ 1.235M"}
 
 
 def quick(seen: Sequence[Observation] = (), others: Sequence[Other] = ()) -> StillSession:

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from cockpit import units
-from cockpit.telemetry.frame import Frame, GpuHolder, GpuReading, Kv, Latencies, Latency, Source, Throughput
+from cockpit.telemetry.frame import Frame, GpuHolder, GpuReading, Kv, Latencies, Latency, Source, Throughput, Totals
 from cockpit.telemetry.history import History
 from cockpit.tui.content import row_text
-from cockpit.tui.present import kv_rows, latency_rows, source_rows, throughput_rows, wrapped_notes
+from cockpit.tui.present import kv_rows, latency_rows, source_rows, throughput_rows, total_rows, wrapped_notes
 from cockpit.tui.present_gpu import memory_rows
 from cockpit.tui.widgets.status_bar import servers_row
 from cockpit.units import GIB
@@ -39,6 +39,25 @@ def test_a_speed_beyond_all_columns_is_shown_all_the_same(width: int) -> None:
     rows = throughput_rows(Frame(at=0, state="ready", throughput=speed), History(), width)
     assert all(units.rate(1e120) in row_text(row) for row in rows)
     assert ["≈" in row_text(row) for row in rows] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("width", "tokens", "line"),
+    [
+        (80, 1_234_567, "1,234,567 computed · 2,469,134 cached · 1,234 generated · 12 requests"),
+        (80, 1_234_567_890, "1.235G computed · 2.469G cached · 1.235M generated · 12,346 requests"),
+        (120, 1_234_567_890, "1,234,567,890 computed · 2,469,135,780 cached · 1,234,568 generated · 12,346 requests"),
+    ],
+)
+def test_totals_of_weeks_are_short_where_whole_ones_would_be_cut(width: int, tokens: int, line: str) -> None:
+    totals = Totals(
+        prompt_computed_tokens=tokens,
+        prompt_cached_tokens=2 * tokens,
+        generation_tokens=round(tokens / 1000) if tokens > 2e6 else 1234,
+        requests_finished=round(tokens / 100_000),
+    )
+    (row,) = total_rows(Frame(at=0, state="ready", totals=totals), width)
+    assert row_text(row).endswith(line) and len(row_text(row)) <= width
 
 
 def test_a_percentile_beyond_the_last_bucket_reads_as_more_than_its_bound() -> None:
