@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+_PIECE_BYTES, _MOST_BYTES = 1 << 14, 1 << 17
 _KERNEL_THREAD = 0x0020_0000
 """PF_KTHREAD of the flags in /proc/PID/stat."""
 
@@ -31,11 +32,17 @@ def program_pids() -> list[int]:
 
 
 def read_of(pid: int, name: str) -> bytes:
-    """A file of a process below /proc; empty when it is gone or may not be read."""
+    """The beginning of a file of a process below /proc; empty when it is gone or may not be read.
+
+    A command line may have megabytes, and anybody may start a process with one.
+    """
     try:
         # Not pathlib: this is read for every process of the host.
         with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:  # noqa: PTH123
-            return file.readall()
+            data = file.read(_PIECE_BYTES)
+            while data and len(data) < _MOST_BYTES and (more := file.read(_PIECE_BYTES)):
+                data += more
+            return data
     except OSError:
         return b""
 

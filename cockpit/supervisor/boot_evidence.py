@@ -98,9 +98,12 @@ def _sample(record: InstanceRecord) -> _Sample:
     downloads: dict[str, int] = {}
     stopped = False
     for who in members_of(record):
-        process = psutil.Process(who.pid) if psutil.pid_exists(who.pid) else None
-        found = None if process is None else _counters(process)
-        if process is None or found is None:
+        try:
+            process = psutil.Process(who.pid)
+        except psutil.Error:  # it has ended since
+            continue
+        found = _counters(process)
+        if found is None:
             continue
         counters[who.pid] = found
         name, status = _name_and_status(process)

@@ -8,6 +8,7 @@ from cockpit.rig.gpus import gpu_holders
 from cockpit.rig.host import process_name
 from cockpit.rig.leftovers import find_leftovers
 from cockpit.supervisor import store
+from cockpit.supervisor.process import is_alive
 from cockpit.supervisor.record import InstanceRecord
 
 _SHOWN = 3
@@ -27,11 +28,11 @@ def describe_holders() -> dict[int, str]:
 
 
 def _instances(records: Iterable[InstanceRecord]) -> dict[int, str]:
-    """Pid → name of the instance that it was last seen to belong to."""
+    """Pid → name of the instance that it belongs to; a pid that another process has by now is none of its own."""
     found: dict[int, str] = {}
     for record in records:
         for who in (record.process, *record.descendants):
-            if who is not None:
+            if who is not None and is_alive(who):
                 found[who.pid] = record.name
     return found
 

@@ -9,6 +9,7 @@ each gets a part of the requests.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -37,12 +38,10 @@ def anybody_listens(port: int) -> bool:
 def _listening_rows() -> Iterator[list[str]]:
     """The columns of each listening socket of this network."""
     for table in _TABLES:
-        try:
-            lines = table.read_text(encoding="ascii", errors="replace").splitlines()[1:]
-        except OSError:
-            continue
-        rows = (line.split() for line in lines)
-        yield from (row for row in rows if len(row) > _INODE and row[3] == _LISTEN)
+        with contextlib.suppress(OSError), table.open(encoding="ascii", errors="replace") as lines:
+            # A busy host has many thousands of others.
+            rows = (line.split() for line in lines if f" {_LISTEN} " in line)
+            yield from (row for row in rows if len(row) > _INODE and row[3] == _LISTEN)
 
 
 def listening_sockets() -> dict[str, tuple[str, int]]:

@@ -15,6 +15,7 @@ from cockpit.supervisor.record import ProcessIdentity, Segment
 
 _NAMES = r"psm_\w+|nccl-\w+|torch_[\w-]+|vllm_(?:offload|ec)_[\w.-]+\.mmap"
 """Made by Python's shared memory, NCCL, PyTorch and vLLM; a model file that lies in /dev/shm is none of these."""
+_SEGMENT = re.compile(rf"/dev/shm/(?:{_NAMES})")
 _MAPPED = re.compile(rf"^\S+ \S+ \S+ \S+ (?P<inode>\d+)\s+(?P<path>/dev/shm/(?:{_NAMES}))$", re.MULTILINE)
 
 
@@ -55,8 +56,10 @@ def _pids() -> list[str]:
 
 
 def _is_there(segment: Segment) -> bool:
+    if not _SEGMENT.fullmatch(segment.path):  # a record is a file that anybody may have edited
+        return False
     try:
-        status = Path(segment.path).stat()
+        status = Path(segment.path).lstat()
     except OSError:
         return False
     return status.st_ino == segment.inode and status.st_uid == os.getuid()

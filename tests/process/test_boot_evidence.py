@@ -16,6 +16,8 @@ from cockpit.launch.types import LaunchPlan
 from cockpit.supervisor import boot_evidence, silence_watch
 from cockpit.supervisor.boot_evidence import EvidenceReader
 from cockpit.supervisor.boot_watch import wait_ready
+from cockpit.supervisor.process import members_of
+from cockpit.supervisor.record import ProcessIdentity
 from cockpit.supervisor.silence import Evidence
 from cockpit.supervisor.spawn import Running, start
 from cockpit.supervisor.stop import stop
@@ -102,3 +104,15 @@ def test_a_stopped_server_is_told_while_it_is_waited_for(make_plan: Plans, monke
     assert progress.silence is not None and progress.silence.id == "stopped" and progress.silence.alarm
     psutil.Process(running.record.process.pid).send_signal(signal.SIGCONT)
     stop(running)
+
+
+def test_a_process_that_ends_during_the_look_ends_nothing_else(
+    make_plan: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = start(make_plan("--no-listen"))
+    members = members_of(running.record)
+    gone = ProcessIdentity(pid=2**22 + 1, start_time=1.0)
+    monkeypatch.setattr(boot_evidence, "members_of", lambda _: (gone, *members))
+    monkeypatch.setattr(psutil, "pid_exists", lambda _: True)
+    assert EvidenceReader().look(running.record) is None
+    assert stop(running, grace_seconds=4).stopped

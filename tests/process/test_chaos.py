@@ -23,6 +23,7 @@ from cockpit.supervisor.boot_watch import BootWatch
 from cockpit.supervisor.ending import ending
 from cockpit.supervisor.log_bounds import bound
 from cockpit.supervisor.ready import note_descendants, probe, state_of
+from cockpit.supervisor.record import Segment
 from cockpit.supervisor.shared_memory import segments_of
 from cockpit.supervisor.spawn import attach, start
 from cockpit.supervisor.stop import stop
@@ -219,3 +220,21 @@ def test_the_server_hangs(make_plan: Plans, how: str, tmp_path: Path, capsys: py
         said: list[str] = []
         assert stop(running, said.append, grace_seconds=5).stopped
         assert how == "requests hang" or any("waiting for the server to end" in line for line in said)
+
+
+@pytest.mark.fault("a record that names a file as shared memory", "only segments in /dev/shm are unlinked")
+def test_a_file_that_a_record_calls_shared_memory_stays(make_plan: Plans, tmp_path: Path) -> None:
+    running = start(make_plan())
+    file = tmp_path / "psm_mine"
+    file.write_text("precious")
+    link = Path("/dev/shm") / f"psm_link{os.getpid()}"
+    link.symlink_to(file)
+    try:
+        named = tuple(Segment(str(path), path.stat().st_ino) for path in (file, link))
+        up = Segment(f"/dev/shm/../..{file}", file.stat().st_ino)
+        running.update(segments=(*named, up))
+        with nothing_left(running):
+            assert stop(store.load(NAME)).segments_removed == 0
+        assert file.read_text() == "precious" and link.is_symlink()
+    finally:
+        link.unlink()

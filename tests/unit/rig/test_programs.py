@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import psutil
 
@@ -12,12 +13,20 @@ from cockpit.rig import programs
 from cockpit.rig.programs import program_pids, read_of
 
 
+def words_of(pid):
+    """Its command line, which the kernel sets some time after the program has begun."""
+    limit = time.monotonic() + 60
+    while not (found := read_of(pid, "cmdline")) and time.monotonic() < limit:
+        time.sleep(0.01)
+    return found
+
+
 def test_every_process_with_a_command_line_is_a_program_and_one_that_came_meanwhile_is_seen():
     mine = {one.pid for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"]}
     assert os.getpid() in program_pids()
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]) as child:
         assert child.pid in program_pids()
-        assert b"time.sleep" in read_of(child.pid, "cmdline")
+        assert b"time.sleep" in words_of(child.pid)
         child.kill()
     assert child.pid not in program_pids()
     missed = mine - set(program_pids())
@@ -49,3 +58,10 @@ def test_a_kernel_thread_is_looked_at_once_and_a_process_without_words_every_tim
 
 def test_a_process_that_is_gone_has_no_files():
     assert read_of(2**22 + 1, "cmdline") == b""
+
+
+def test_of_an_endless_command_line_the_beginning_is_read():
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)", *["x" * 100_000] * 15]) as child:
+        found = words_of(child.pid)
+        child.kill()
+    assert found.startswith(sys.executable.encode()) and 100_000 < len(found) < 200_000
