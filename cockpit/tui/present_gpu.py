@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cockpit import units
 from cockpit.telemetry.frame import Frame, GpuReading, HostReading
-from cockpit.tui.content import Row
+from cockpit.tui.content import Row, row_text
 from cockpit.tui.gauges import bar, label
 
 _WIDE = 110
@@ -49,13 +49,15 @@ def _gpu_row(gpu: GpuReading, width: int) -> Row:
     heat = units.UNKNOWN if gpu.temperature_celsius is None else f"{gpu.temperature_celsius} °C"
     narrow = width < _WIDE
     gap = " " if narrow else "  "
-    return [
-        label(f"GPU{gpu.index}"),
-        (bar(share, 10 if narrow else 24), "bar"),
+    figures = (
         (f" {units.gib(gpu.used_bytes)}/{units.gib(gpu.total_bytes)} GiB", "bold"),
         (f"{gap}this {at_most}{units.gib(gpu.instance_bytes)}{gap}other {units.gib(others)}", ""),
         (f"{gap}{units.percent(gpu.utilization_fraction)}{gap}{power}{gap}{heat}", ""),
-    ]
+    )
+    named = label(f"GPU{gpu.index}")
+    # The gauge gives way: a temperature that is cut reads as another.
+    left = width - len(row_text([named, *figures]))
+    return [named, (bar(share, max(4, min(left, 10 if narrow else 24))), "bar"), *figures]
 
 
 def _detail(gpu: GpuReading, all_of_it: bool) -> Row:

@@ -89,6 +89,22 @@ def test_traffic_that_was_measured_a_while_ago_says_when() -> None:
     assert " ago" not in gpu_lines(pcie_age_seconds=5.0)
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_widest_card_is_not_cut(width: int) -> None:
+    line = gpu_lines(
+        width,
+        index=15,
+        total_bytes=280 * GIB,
+        used_bytes=274 * GIB,
+        instance_bytes=234 * GIB,
+        power_watts=1195.0,
+        power_limit_watts=1400.0,
+        temperature_celsius=101,
+        utilization_fraction=1.0,
+    ).splitlines()[0]
+    assert len(line) <= width and line.endswith("1195/1400 W" + (" " if width < 110 else "  ") + "101 °C")
+
+
 def test_more_than_three_others_are_counted() -> None:
     others = tuple(GpuHolder(pid=pid, name=f"job{pid}", used_bytes=GIB) for pid in range(5))
     assert "job0 1.0, job1 1.0, job2 1.0 and 2 more" in gpu_lines(others=others)
