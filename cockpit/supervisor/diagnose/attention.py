@@ -121,6 +121,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=_kv_type_fixes,
     ),
     Symptom(
+        id="kv-dtype-invalid",
+        patterns=(r"Unrecognized FP8 dtype: '?(?P<value>[\w-]+)",),
+        versions="0.8 to 0.33",
+        explain=say(
+            "The attention backend in use has no KV type {value}.",
+            "The attention backend in use has no such KV type.",
+        ),
+        fixes=plain_kv,
+    ),
+    Symptom(
         id="attention-backend",
         patterns=(
             r"Selected backend (?P<backend>[\w.]+) is not valid for this configuration\.\s+Reason: "
@@ -160,6 +170,34 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "The attention kernels in use do not do heads of the size that this model has.",
         ),
         fixes=_head_size_fixes,
+    ),
+    Symptom(
+        id="block-size",
+        patterns=(
+            r"Block size must be a multiple of (?P<step>\d+)",
+            r"block_size[^\n]{0,60}must be (?:a multiple of|divisible by) (?P<step>\d+)",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "The attention backend keeps keys and values in blocks of a multiple of {step} tokens.",
+            "The attention backend does not keep keys and values in blocks of that size.",
+        ),
+        fixes=do(
+            without("block_size"),
+            without("attention_backend", " and let vLLM choose"),
+            "Or use another release of vLLM.",
+        ),
+    ),
+    Symptom(
+        id="block-size",
+        patterns=(r"--mamba-block-size can only be set with --enable-prefix-caching",),
+        versions="0.11 to 0.33",
+        explain=say("The blocks of a hybrid model's states have a size of their own only while prefixes are cached."),
+        fixes=do(
+            without("mamba_block_size"),
+            Fix(text="Or cache prefixes.", set={"prefix_caching": "on"}),
+            "If the command does not name that flag it is a fault of this version: upgrade vLLM.",
+        ),
     ),
     Symptom(
         id="dual-chunk",

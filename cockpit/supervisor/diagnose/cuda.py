@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import do, joined, less_utilization, no_draft, no_graphs, say
+from cockpit.supervisor.diagnose.words import do, joined, less_utilization, no_draft, no_graphs, say, without
 
 
 def _graph_fixes(seen: Evidence) -> list[Fix]:
@@ -30,6 +30,19 @@ def _no_image_fixes(seen: Evidence) -> list[Fix]:
 
 def _without_draft(seen: Evidence) -> list[Fix]:
     return [Fix(text="Or try it without the draft.", set=fix.set) for fix in no_draft(seen)]
+
+
+def _of_the_states(seen: Evidence) -> list[Fix]:
+    """What hybrid models read wrongly: states that are found by the blocks of the attention (0.27 and 0.28)."""
+    if not seen.in_frames(r"mamba|:gdn|linear_attn"):
+        return []
+    cached = Fix(
+        text="Or do without the prefix cache, which the states are taken from.", set={"prefix_caching": "off"}
+    )
+    return [
+        *([without("block_size")] if seen.arguments.chosen("block_size") else []),
+        *([cached] if seen.arguments.get("enable_prefix_caching") else []),
+    ]
 
 
 def _resources_fixes(seen: Evidence) -> list[Fix]:
@@ -195,6 +208,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=_illegal_access,
         fixes=lambda seen: [
+            *_of_the_states(seen),
             Fix(text="Upgrade vLLM or go back to the last version that worked."),
             *_without_draft(seen),
             *no_graphs(seen),

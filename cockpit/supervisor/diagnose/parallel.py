@@ -29,6 +29,11 @@ _CONTEXT_FIXES = do(
     "Or use a newer vLLM, or another --attention-backend.",
 )
 
+_RAY_FIXES = do(
+    "Look at `ray status`: each node must have its GPUs free and its own address in VLLM_HOST_IP.",
+    "On one machine leave Ray out: --distributed-executor-backend mp.",
+)
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="port-in-use-internal",
@@ -153,10 +158,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="0.2 to 0.33",
         explain=say("Ray has no node, or not enough of them, with the GPUs that the server asks for."),
-        fixes=do(
-            "Look at `ray status`: each node must have its GPUs free and its own address in VLLM_HOST_IP.",
-            "On one machine leave Ray out: --distributed-executor-backend mp.",
+        fixes=_RAY_FIXES,
+    ),
+    Symptom(
+        id="ray-resources",
+        notice="hang",
+        patterns=(r"Waiting for creating a placement group of specs for (?P<seconds>\d{2,}) seconds",),
+        versions="0.4 to 0.33",
+        explain=say(
+            "The server waits for Ray to give it GPUs: its nodes have too few that are free, or other addresses than "
+            "the server asks for."
         ),
+        fixes=_RAY_FIXES,
     ),
     Symptom(
         id="nccl-duplicate-gpu",

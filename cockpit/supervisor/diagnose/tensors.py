@@ -20,6 +20,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Upgrade vLLM.", "Or use a checkpoint in another 4-bit format (AWQ, AutoRound, GPTQ)."),
     ),
     Symptom(
+        id="sparse-checkpoint",
+        patterns=(r"'[^']*\.(?:bitmask|compressed|row_offsets)'",),
+        frames=_LOADS,
+        versions="0.6 to 0.33",
+        explain=say(
+            "The checkpoint's weights are sparse (2:4) and packed as such, which this vLLM does not read here."
+        ),
+        fixes=do("Use a dense checkpoint in another format (AutoRound, AWQ, GPTQ, FP8).", "Or another vLLM."),
+    ),
+    Symptom(
         id="quantized-lm-head",
         patterns=(
             r"lm_head\.?(?:scales|weight_scale|qzeros|g_idx)",
