@@ -6,8 +6,11 @@ Linux only. A machine of many cores has thousands of kernel threads, which are l
 from __future__ import annotations
 
 import os
+import time
 
 _PIECE_BYTES, _MOST_BYTES = 1 << 14, 1 << 17
+_REMEMBERED_SECONDS, _APART_SECONDS = 60.0, 10.0
+"""After the first, or when nobody looked for the second, a kernel thread's pid may have become a program's."""
 _KERNEL_THREAD = 0x0020_0000
 """PF_KTHREAD of the flags in /proc/PID/stat."""
 
@@ -17,6 +20,8 @@ class _Known:
 
     threads: frozenset[int] = frozenset()
     """Kernel threads."""
+    since = looked_at = 0.0
+    """When they were begun and last used, in monotonic seconds."""
     worded: frozenset[int] = frozenset()
     """Processes that had a command line, and so are none: a kernel thread that took the pid since does no harm."""
 
@@ -24,6 +29,10 @@ class _Known:
 def program_pids() -> list[int]:
     """Pids of all processes that can be seen, without the kernel's own threads."""
     pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208
+    now = time.monotonic()
+    if now - _Known.since > _REMEMBERED_SECONDS or now - _Known.looked_at > _APART_SECONDS:
+        _Known.threads, _Known.worded, _Known.since = frozenset(), frozenset(), now
+    _Known.looked_at = now
     known, worded = _Known.threads & pids, _Known.worded & pids
     wordless = {pid for pid in pids - known - worded if not read_of(pid, "cmdline")}
     threads = known.union(filter(_is_kernel_thread, wordless))

@@ -8,6 +8,7 @@ import sys
 import time
 
 import psutil
+import pytest
 
 from cockpit.rig import programs
 from cockpit.rig.programs import program_pids, read_of
@@ -49,6 +50,11 @@ def test_a_kernel_thread_is_looked_at_once_and_a_process_without_words_every_tim
     monkeypatch.setattr(programs.os, "listdir", lambda _: ["2", "7", "9", "self"])
     monkeypatch.setattr(programs._Known, "threads", frozenset({4}))
     monkeypatch.setattr(programs._Known, "worded", frozenset())
+    now = time.monotonic()
+    monkeypatch.setattr(programs._Known, "since", now)
+    monkeypatch.setattr(programs._Known, "looked_at", now)
+    monkeypatch.setattr(programs, "_APART_SECONDS", 3600.0)
+    monkeypatch.setattr(programs, "_REMEMBERED_SECONDS", 3600.0)
     assert program_pids() == [7, 9]
     reads.clear()
     assert program_pids() == [7, 9]
@@ -65,3 +71,17 @@ def test_of_an_endless_command_line_the_beginning_is_read():
         found = words_of(child.pid)
         child.kill()
     assert found.startswith(sys.executable.encode()) and 100_000 < len(found) < 200_000
+
+
+@pytest.mark.parametrize("field", ["since", "looked_at"])
+def test_a_program_that_took_the_pid_of_a_kernel_thread_is_seen_in_time(monkeypatch, field):
+    now = time.monotonic()
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]) as child:
+        for name, value in (("threads", frozenset({child.pid})), ("since", now), ("looked_at", now)):
+            monkeypatch.setattr(programs._Known, name, value)
+        monkeypatch.setattr(programs, "_APART_SECONDS", 3600.0)
+        monkeypatch.setattr(programs, "_REMEMBERED_SECONDS", 3600.0)
+        assert child.pid not in program_pids()
+        monkeypatch.setattr(programs._Known, field, now - 7200)
+        assert child.pid in program_pids()
+        child.kill()
