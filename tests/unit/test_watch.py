@@ -9,6 +9,7 @@ import pytest
 
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.spawn import Running
+from cockpit.telemetry import gpu_poller
 from cockpit.watch import InstanceWatch
 
 sys.path.insert(0, str(Path(__file__).parent / "telemetry"))
@@ -38,6 +39,7 @@ def record(log: Path, gpus: tuple[int, ...]) -> InstanceRecord:
 def test_an_instances_own_gpus_are_read_and_none_for_the_cpu_build(tmp_path, monkeypatch, gpus, read):
     """On a host with GPUs too: the memory of other programs is no upper bound of what the CPU build holds there."""
     monkeypatch.setitem(sys.modules, "pynvml", Nvml([(0, 99, 2**30)]))
+    monkeypatch.setattr(gpu_poller, "FIRST_PATIENCE_SECONDS", 60.0)
     watch = InstanceWatch(Running(record(tmp_path / "log", gpus)))
     frame = watch.tick().frame
     watch.close()
