@@ -214,7 +214,7 @@ class Session(Shelf, Fleet):
         """
         entries = self.catalog.matching(words)
         if not entries:
-            raise CockpitError(f"no slug matches {words[:80]!r}", fix="`cockpit slugs` lists them all.")
+            raise CockpitError(f"no slug matches {words[:80]!r}", fix=self.catalog.meant(words))
         length = max_model_len or max(entry.slug.max_model_len for entry in entries)
         host = self.this_host()
         return length, ranked(judged(entry.slug, length, self.facts(entry, host=host)) for entry in entries)

@@ -99,6 +99,14 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
         wanted = words.lower().split()
         return tuple(entry for entry in self.entries if all(word in haystack(entry.slug) for word in wanted))
 
+    def meant(self, words: str) -> str:
+        """What to say where nothing matches: the nearest to a word that occurs nowhere, else where all are listed."""
+        texts = [haystack(entry.slug) for entry in self.entries]
+        known = sorted({part for text in texts for part in text.replace("/", " ").split()})
+        strange = (word for word in words.lower().split() if not any(word in text for text in texts))
+        otherwise = "`cockpit slugs` lists them all."
+        return did_you_mean(next(strange, ""), known, otherwise)
+
 
 def haystack(slug: Slug) -> str:
     """The lower-case text that a filter searches."""

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     if found:
         table(headers, [row for _, row in found], right=(2, 3, 4, 5), spare=(7, 6, 2, 3, 8, 4), cut=1)
     else:
-        say("No slug matches; `cockpit slugs` lists them all.")
+        say(f"No slug matches. {catalog.meant(' '.join(arguments.filter))}")
     for problem in catalog.problems:
         tell(f"✕ {problem.name}: {problem.title}. {problem.detail} {problem.fix}".replace(".  ", ". "))
     return 0

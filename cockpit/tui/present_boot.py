@@ -13,6 +13,7 @@ from cockpit.supervisor.ending import ending, likely_cause
 from cockpit.supervisor.silence import Silence
 from cockpit.tui.content import Row
 from cockpit.tui.gauges import bar
+from cockpit.tui.wrap import wrap
 from cockpit.units import duration
 
 _PREFIX = re.compile(
@@ -60,19 +61,21 @@ def _stage_row(stage: BootStage, current: bool, now_seconds: float, dead: bool, 
 def pace_row(pace: Pace, elapsed_seconds: float, width: int) -> Row:
     """How far the boot is and when it should be over, by earlier boots."""
     of = "1 boot" if pace.boots == 1 else f"{pace.boots} boots"
-    left = (
-        f"about {duration(pace.remaining_seconds)} left"
-        if pace.remaining_seconds >= 1
-        else f"overdue by {duration(elapsed_seconds - pace.expected_seconds)}"
-        if elapsed_seconds > pace.expected_seconds + 1
-        else "any moment now"
-    )
     return [
         (" ", ""),
         (bar(pace.fraction, max(10, min(40, width - 60))), "bar"),
         (f" {duration(elapsed_seconds)} of {duration(pace.expected_seconds)}", "bold"),
-        (f"  {left}, by {of} before", "dim"),
+        (f"  {_left_text(pace, elapsed_seconds)}, by {of} before", "dim"),
     ]
+
+
+def _left_text(pace: Pace, elapsed_seconds: float) -> str:
+    """What is left of a boot; of one that took longer than usual already, at least so much."""
+    overdue = elapsed_seconds - pace.expected_seconds
+    if overdue > 1:
+        least = pace.remaining_seconds
+        return f"overdue, {duration(least)} or more left" if least >= 1 else f"overdue by {duration(overdue)}"
+    return f"about {duration(pace.remaining_seconds)} left" if pace.remaining_seconds >= 1 else "any moment now"
 
 
 def silence_rows(silence: Silence, width: int) -> list[Row]:
@@ -104,10 +107,10 @@ def boot_rows(boot: BootState, elapsed_seconds: float, dead: bool = False, pace:
 def death_rows(seen: Death, width: int) -> list[Row]:
     """What died, how, what of it still runs, and the first exception of its log, wrapped to ``width`` cells."""
     when = "after it was ready" if seen.was_ready else "while it started"
-    rows: list[Row] = [[(" ✕ ", "bad"), (f"the server died {when}, {ending(seen.exit_code)}", "bad")]]
+    rows = wrap([(" ✕ ", "bad"), (f"the server died {when}, {ending(seen.exit_code)}", "bad")], width)
     cause = likely_cause(seen.exit_code)
-    if cause is not None and not seen.first_exception:
-        rows.append([("   ", ""), (cause, "warn")])
+    if cause is not None and not seen.first_exception and not seen.explanation:
+        rows += _wrapped(cause, width, "warn", _EXCEPTION_LINES)
     if seen.survivors:
         what = "1 process" if seen.survivors == 1 else f"{seen.survivors} processes"
         rows.append([(" ⚠ ", "warn"), (f"{what} of it still run and hold memory: K ends them", "warn")])

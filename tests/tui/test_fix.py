@@ -16,7 +16,8 @@ from cockpit import paths
 from cockpit.cli.main import main
 from cockpit.session import Session
 from cockpit.supervisor import store
-from cockpit.tui.present_boot import Death, by_hand
+from cockpit.tui.content import row_text
+from cockpit.tui.present_boot import Death, by_hand, death_rows
 from cockpit.tui.screens.instance import InstanceScreen
 from cockpit.watch import InstanceWatch, Observation
 
@@ -118,6 +119,15 @@ DEATHS = [
         "By hand: Free the disk; then X opens its card",
     ),
 ]
+
+
+def test_a_cause_that_the_diagnosis_explains_is_not_said_twice() -> None:
+    bare = Death(exit_code=-9, was_ready=True, first_exception=None)
+    assert sum("ran out of memory" in row_text(row) for row in death_rows(bare, 120)) == 1
+    small = [row_text(row) for row in death_rows(bare, 80)]
+    assert all(len(row) <= 80 for row in small) and "(SIGKILL)" in " ".join(small)
+    explained = msgspec.structs.replace(bare, explanation="The host ran out of RAM.")
+    assert not any("ran out of memory" in row_text(row) for row in death_rows(explained, 120))
 
 
 @pytest.mark.parametrize(("death", "says"), DEATHS)

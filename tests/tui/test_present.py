@@ -6,10 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from cockpit import units
+from cockpit.supervisor.boot_pace import Pace
 from cockpit.telemetry.frame import Frame, GpuHolder, GpuReading, Kv, Latencies, Latency, Source, Throughput, Totals
 from cockpit.telemetry.history import History
 from cockpit.tui.content import row_text
 from cockpit.tui.present import kv_rows, latency_rows, source_rows, throughput_rows, total_rows, wrapped_notes
+from cockpit.tui.present_boot import pace_row
 from cockpit.tui.present_gpu import memory_rows
 from cockpit.tui.widgets.status_bar import servers_row
 from cockpit.units import GIB
@@ -182,3 +184,18 @@ def test_a_pool_that_does_not_count_in_tokens_is_a_share() -> None:
     pool = Kv(capacity_tokens=73_472, used_fraction=0.07, holds_state_blocks=False, counts_tokens=False)
     line = row_text(kv_rows(Frame(at=0, state="ready", kv=pool), History(), 120)[0])
     assert "7.0 %  of the pool, 73,472 tokens" in line
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "remaining", "says"),
+    [
+        (10.0, 51.0, "10 s of 1:01  about 51 s left, by 4 boots before"),
+        (60.5, 0.0, "any moment now"),
+        (127.0, 5.0, "2:07 of 1:01  overdue, 5 s or more left, by"),
+        (127.0, 0.0, "overdue by 1:06"),
+    ],
+)
+def test_a_boot_that_takes_longer_than_usual_is_overdue(elapsed: float, remaining: float, says: str) -> None:
+    pace = Pace(expected_seconds=61.0, remaining_seconds=remaining, fraction=0.9, boots=4)
+    text = row_text(pace_row(pace, elapsed, 80))
+    assert says in text and len(text) <= 80

@@ -67,3 +67,17 @@ def test_every_word_must_occur_in_name_model_or_weights(words: str, names: list[
 
 def test_no_words_match_everything() -> None:
     assert CATALOG.matching("  ") == CATALOG.entries
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("qwne3", "Did you mean qwen3?"),
+        ("27b dul", "Did you mean dual?"),
+        ("zzz", "`cockpit slugs` lists them all."),
+        ("tiny fp8", "`cockpit slugs` lists them all."),
+        ("", "`cockpit slugs` lists them all."),
+    ],
+)
+def test_words_that_match_nothing_get_the_nearest_one(words: str, says: str) -> None:
+    assert CATALOG.meant(words) == says
