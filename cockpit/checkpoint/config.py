@@ -287,6 +287,7 @@ def read_shape(keys: Keys) -> Shape:
         vocab=text.required(("vocab_size",), 1, MAX_VOCAB),
         max_positions=positions,
         rope_scaling=read_scaling(text.data),
+        dual_chunk=bool(text.data.get("dual_chunk_attention_config")),
         dtype=_dtype(keys, text),
         tied=_tied(keys, text, model_type),
         fused=model_type in ("phi3", "phi4"),

@@ -57,6 +57,7 @@ def _described(source: str, folder: Path | None, shape: Shape, declaration: Decl
         vocab_size=shape.vocab,
         max_model_len=shape.max_positions,
         rope_scaling=shape.rope_scaling,
+        dual_chunk=shape.dual_chunk,
         beside=read_beside(folder) if folder else None,
         sliding_window=shape.window,
         linear_attention=shape.linear_attention,

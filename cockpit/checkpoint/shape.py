@@ -82,6 +82,7 @@ class Shape(Frozen, frozen=True, kw_only=True):
     """None where there is no tower, or one of an unknown kind."""
     rotary_tables: tuple[RotaryTable, ...] | None = ()
     rope_scaling: RopeScaling | None = None
+    dual_chunk: bool = False
 
     @property
     def bytes_per_element(self) -> int:

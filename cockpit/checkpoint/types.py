@@ -184,6 +184,8 @@ class Checkpoint(Frozen, frozen=True, kw_only=True):
     max_model_len: int | None = None
     """max_position_embeddings."""
     rope_scaling: RopeScaling | None = None
+    dual_chunk: bool = False
+    """Whether config.json asks for dual chunk attention (Qwen2.5-1M)."""
     beside: Beside | None = None
     """None for a lone config.json."""
     sliding_window: int | None = None

@@ -10,6 +10,7 @@ from cockpit.rules.finding import Finding
 
 _PACKERS = ("auto-round", "gptq", "awq")
 _TOKENIZERS_BACKEND = (5,)
+_NO_DUAL_CHUNK = (0, 11)
 _OTHER_CONFIG = frozenset({"trust-remote-code", "hf-overrides", "hf-config-path", "config-format", "revision"})
 """Flags that give leave, or with which another config is read."""
 
@@ -121,6 +122,22 @@ def gguf(ctx: Context) -> Iterator[Finding]:
     )
 
 
+def dual_chunk(ctx: Context) -> Iterator[Finding]:
+    """Qwen's classes hand it on to the attention, whose backends know nothing of it since 0.11."""
+    checkpoint, engine = ctx.checkpoint, ctx.engine
+    if checkpoint is None or engine is None or not checkpoint.dual_chunk:
+        return
+    if checkpoint.model_type.startswith(("qwen2", "qwen3")) and version_numbers(engine.version) >= _NO_DUAL_CHUNK:
+        yield Finding(
+            rule="dual-chunk",
+            severity="block",
+            subject="weights",
+            message=f"config.json asks for dual chunk attention, which vLLM {engine.version} has no backend for",
+            fix="Remove dual_chunk_attention_config from config.json: the context ends at the model's native length.",
+            level="rig",
+        )
+
+
 def quantized_head(ctx: Context) -> Iterator[Finding]:
     """A packed lm_head under the name that a vision model gives it is not found by the loader."""
     checkpoint = ctx.checkpoint
@@ -138,5 +155,5 @@ def quantized_head(ctx: Context) -> Iterator[Finding]:
     )
 
 
-RULES = (tokenizer, tokenizer_release, own_config, chat_template, gguf, quantized_head)
+RULES = (tokenizer, tokenizer_release, own_config, chat_template, gguf, dual_chunk, quantized_head)
 """In the order in which their findings are shown."""

@@ -97,8 +97,10 @@ def test_a_scaling_of_the_config_is_read(tmp_path: Path) -> None:
     source = shipped("slugs") / "cpu" / "tiny-qwen3" / "config.json"
     config = json.loads(source.read_text())
     config["rope_scaling"] = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}
+    config["dual_chunk_attention_config"] = {"chunk_size": 262144}
     config.pop("rope_parameters", None)
     (tmp_path / "config.json").write_text(json.dumps(config))
+    assert inspect(str(tmp_path)).dual_chunk and not inspect(str(source.parent)).dual_chunk
     scaling = inspect(str(tmp_path)).rope_scaling
     assert scaling is not None and (scaling.kind, scaling.factor, scaling.original) == ("yarn", 4.0, 512)
 

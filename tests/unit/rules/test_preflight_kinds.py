@@ -248,6 +248,7 @@ KINDS = {
     "trust-remote-code": Kind(
         {"of": NEEDS_CODE, "engine": changed(ENGINE, config_types=TYPES)}, "remote-code", "warn"
     ),
+    "dual-chunk": Kind({"of": checkpoint(dual_chunk=True, model_type="qwen2", beside=WHOLE)}, "dual-chunk", "block"),
     "tokenizer-newer": Kind(
         {
             "of": checkpoint(beside=changed(WHOLE, tokenizer_of_5="names the class TokenizersBackend")),
@@ -377,6 +378,7 @@ def test_nothing_of_all_this_is_said_of_a_good_plan() -> None:
             "parser-unknown",
         ),
         ({"slug": {"flags": {"reasoning-parser": "qwen3"}}}, "parser-unknown"),
+        ({"of": checkpoint(dual_chunk=True, model_type="other", beside=WHOLE)}, "dual-chunk"),
         (
             {"slug": {"flags": {"reasoning-parser": "x"}}, "engine": changed(ENGINE, reasoning_parsers=None)},
             "parser-unknown",
