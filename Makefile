@@ -21,7 +21,7 @@ test: check engine
 soak: $(STAMP) engine
 	rm -f $(FAULTS)
 	for run in 1 2 3 4 5 6 7 8 9 10; do \
-	  COCKPIT_FAULTS=$(FAULTS) COCKPIT_SOAK=1 $(BIN)/python -m pytest -q tests/process tests/tui -k chaos || exit 1; \
+	  COCKPIT_FAULTS=$(FAULTS) COCKPIT_SOAK=1 $(BIN)/python -m pytest -q tests/process tests/tui -m fault || exit 1; \
 	done
 	COCKPIT_FAULTS=$(FAULTS) COCKPIT_SOAK=1 $(BIN)/python -m pytest -v tests/live/test_chaos.py
 	$(BIN)/python scripts/reliability.py $(FAULTS) > docs/reliability.md
