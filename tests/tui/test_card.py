@@ -292,6 +292,7 @@ async def test_no_toggle_lays_the_screen_out_anew(size: tuple[int, int], monkeyp
     async with opened(StillSession(rig_of(2)), size) as pilot:
         for slug in ("vllm/qwen38-27b-int6-mixed", "vllm/minimal", "cpu/tiny-qwen3"):
             await open_card(pilot, slug)
+            await until(pilot, lambda: all(one.is_finished for one in pilot.app.workers if one.group == "facts"))
             await settled(pilot)
             monkeypatch.setattr(Screen, "_refresh_layout", counted)
             for key in ("e", "v", "k", "p", "a", "r", "down", "right", "left"):

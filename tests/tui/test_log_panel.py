@@ -133,6 +133,7 @@ async def test_a_line_that_goes_on_is_marked_and_w_wraps_it_where_it_stands() ->
         rows = [row[:39] for row in shown(pilot).split("\n")[:3]]
         assert rows == ["x" * 39, "y" * 38 + "…", "z" * 38 + "…"]
         log.show_lines(LONG)
+        await until(pilot, lambda: "line 59 " in shown(pilot))
         await pilot.press("pageup", "pageup")
         await until(pilot, lambda: "line 30 " in shown(pilot))
         first = (await settled(pilot)).split()[:2]
@@ -166,10 +167,10 @@ async def test_wrapped_lines_are_wrapped_anew_in_another_width_and_go_with_the_o
         await until(pilot, lambda: "end299" in shown(pilot))
         for width in (25, 60):
             await pilot.resize_terminal(width, 10)
+            await until(pilot, lambda width=width: all(len(row) <= width - 1 for row in log._drawn))  # type: ignore[misc]
             await until(pilot, lambda: "end299" in shown(pilot))
             text = "\n".join(log._drawn)
             assert [word for word in text.split() if "end" in word] == [f"end{number}" for number in range(200, 300)]
-            assert all(len(row) <= width - 1 for row in log._drawn)
 
 
 async def test_the_title_names_the_key_that_wraps() -> None:

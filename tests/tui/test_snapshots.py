@@ -184,6 +184,7 @@ async def test_instance_live_on_two_gpus(screen_text: SnapshotAssertion, size: t
     seen = serving_dual()
     async with opened(StillSession(rig_of(2), [with_log(seen, GRAPHS, COMPLETE)]), size) as pilot:
         await open_instance(pilot, seen)
+        await until_shown(pilot, "88.7")
         for tick in range(60):
             wave = (1 + math.sin(tick / 5)) / 2
             frame = gpu_frame(prefill=2498.0 * wave, decode=88.7 * (1 - wave / 3))
