@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cockpit.supervisor.diagnose.refusals import refused
 from cockpit.supervisor.diagnose.settings import in_use
 from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
@@ -316,7 +317,7 @@ REFUSED: tuple[Symptom, ...] = (
         patterns=(r"validation errors? for (?P<what>\w+Config)\b", r"^Value error, ", r"^Assertion failed, "),
         versions="0.10 to 0.33",
         explain=lambda seen: f"vLLM refuses the command: {reason(seen).rstrip('.')}.",
-        fixes=do("Change or leave out what the message names."),
+        fixes=refused(do("Change or leave out what the message names.")),
     ),
 )
 """What the configuration refuses for a reason that no other row knows."""

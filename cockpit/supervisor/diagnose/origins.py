@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from cockpit.supervisor.diagnose.refusals import asked, refused
 from cockpit.supervisor.diagnose.types import Evidence, Explain, Fix, Fixes, Symptom
 from cockpit.supervisor.diagnose.words import (
     added,
@@ -230,7 +231,7 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         "config-refused",
         "at its configuration",
         r"^vllm/(?:config|platforms|entrypoints|plugins|usage)/|^vllm/(?:envs|engine/arg_utils)\.py|^pydantic",
-        do("Change or leave out what the message names."),
+        refused(do("Change or leave out what the message names.")),
     ),
     _area(
         "vllm-fault",
@@ -278,6 +279,8 @@ def area_of(seen: Evidence) -> Symptom | None:
 def origin_of(seen: Evidence) -> Symptom | None:
     """What its part says of an exception; of a program's own mistake also that it is one."""
     area = area_of(seen)
+    if area is not None and area.id != "config-refused" and not is_fault(seen):
+        return msgspec.structs.replace(area, fixes=joined(asked, area.fixes))
     if (
         area is None
         or not is_fault(seen)
