@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cockpit.supervisor.diagnose.origins import AREAS, origin_of
+from cockpit.supervisor.diagnose.origins import AREAS, origin_of, refuses
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import count, do
 
@@ -105,9 +105,10 @@ def unknown(seen: Evidence) -> Iterator[Symptom]:
     """What holds of an exception that no row of the table knows."""
     if seen.arguments.get("earlier_version"):
         yield OTHER_VERSION
-    if _NIGHTLY.search(seen.boot.facts.vllm_version or ""):
-        yield NIGHTLY
     area = origin_of(seen)
+    nightly = _NIGHTLY.search(seen.boot.facts.vllm_version or "") is not None
+    if nightly and (area is None or not refuses(seen)):
+        yield NIGHTLY
     if area is not None:
         yield area
 

@@ -43,7 +43,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"ImportError: (?P<file>/\S+\.so\S*): ",
             r"operator torchvision::nms does not exist",
             r"No module named 'vllm\._C'",
-            r"'_OpNamespace' '_C' object has no attribute",
+            r"'_OpNamespace' '_\w*C\w*' object has no attribute",
         ),
         versions="any",
         explain=say(

@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from cockpit.supervisor.diagnose.named import named, once
 from cockpit.supervisor.diagnose.refusals import asked, refused
 from cockpit.supervisor.diagnose.types import Evidence, Explain, Fix, Fixes, Symptom
 from cockpit.supervisor.diagnose.words import (
@@ -30,6 +31,7 @@ _SENTENCE = re.compile(
     r"^(?:AssertionError|NotImplementedError): (?:\S+\s+){3}\S|^\w+Error: .{0,80}(?<![\w-])--[a-z]"
 )
 """Where it is meant for the user: a check that was written out."""
+_REFUSAL = re.compile(r"(?:[\w.]+\.)?(?:ValueError|NotImplementedError|ValidationError): (?:\S+\s+){3}\S")
 _OTHER_RELEASE = do("Try another release of vLLM, the one that the model's card names first.")
 _COMPILE_ANEW = Fix(text="Compile anew once, without what the cache has.", env={"VLLM_DISABLE_COMPILE_CACHE": "1"})
 _FEWER_FLAGS_TEXT = (
@@ -44,14 +46,21 @@ def is_fault(seen: Evidence) -> bool:
     return _PROGRAMMING.match(text) is not None and _SENTENCE.match(text) is None
 
 
+def refuses(seen: Evidence) -> bool:
+    """Whether the exception is a sentence against what was asked for, so that another release says the same."""
+    return not is_fault(seen) and (bool(asked(seen)) or _REFUSAL.match(seen.incident.text) is not None)
+
+
 def _said(where: str) -> Explain:
     def said(seen: Evidence) -> str:
         place = f" ({seen.incident.place})" if seen.incident.place else ""
         if is_fault(seen):
             version = f" {seen.boot.facts.vllm_version}" if seen.boot.facts.vllm_version else ""
+            words = reason(seen).rstrip(". ")
+            told = "" if re.fullmatch(r"[\w.]*(?:Error|StopIteration)?", words) else f" ({words})"
             return (
-                f"vLLM{version} or a library of it failed {where}{place}, in a way that no setting explains: most "
-                "likely a fault of this version with this model or these flags."
+                f"vLLM{version} or a library of it failed {where}{place}, in a way that no setting explains{told}: "
+                "most likely a fault of this version with this model or these flags."
             )
         return f"vLLM stopped {where}{place}: {reason(seen).rstrip('. ') or 'without a reason'}."
 
@@ -81,9 +90,18 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         joined(do(_COMPILE_ANEW), no_graphs, _OTHER_RELEASE),
     ),
     _area(
+        "aiter-failed",
+        "in AITER, AMD's library of kernels",
+        r"^aiter\w*/",
+        do(
+            Fix(text="Do without AITER: vLLM has other kernels for AMD cards.", env={"VLLM_ROCM_USE_AITER": "0"}),
+            "Or use AMD's image of vLLM, which brings the AITER that goes with it.",
+        ),
+    ),
+    _area(
         "kernel-failed",
         "in a kernel that is compiled at boot",
-        r"^(?:triton|flashinfer|deep_gemm|tilelang|cutlass|humming|quack|aiter|xformers|flash_attn\w*|deep_ep)/"
+        r"^(?:triton|flashinfer|deep_gemm|tilelang|cutlass|humming|quack|xformers|flash_attn\w*|deep_ep)/"
         r"|^vllm/(?:third_party|kernels|triton_utils|vllm_flash_attn)/",
         joined(
             do(without("attention_backend", " and let vLLM choose")),
@@ -279,15 +297,14 @@ def area_of(seen: Evidence) -> Symptom | None:
 def origin_of(seen: Evidence) -> Symptom | None:
     """What its part says of an exception; of a program's own mistake also that it is one."""
     area = area_of(seen)
-    if area is not None and area.id != "config-refused" and not is_fault(seen):
-        return msgspec.structs.replace(area, fixes=joined(asked, area.fixes))
-    if (
-        area is None
-        or not is_fault(seen)
-        or area.id in ("checkpoint-mismatch", "compile-failed", "kv-connector-failed", "vllm-fault")
-    ):
-        return area
-    return msgspec.structs.replace(area, id="vllm-fault", fixes=joined(area.fixes, _FEWER_FLAGS))
+    if area is None:
+        return None
+    if not is_fault(seen):
+        told: Fixes = do() if area.id == "config-refused" else asked
+        return msgspec.structs.replace(area, fixes=once(told, named, area.fixes))
+    if area.id in ("checkpoint-mismatch", "compile-failed", "kv-connector-failed", "vllm-fault"):
+        return msgspec.structs.replace(area, fixes=once(named, area.fixes))
+    return msgspec.structs.replace(area, id="vllm-fault", fixes=once(named, area.fixes, _FEWER_FLAGS))
 
 
 AREAS: tuple[Symptom, ...] = tuple(symptom for _, symptom in _AREAS)

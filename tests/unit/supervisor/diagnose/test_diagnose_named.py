@@ -1,0 +1,70 @@
+"""What an exception that no row knows names of the command, and how its words are given."""
+
+from __future__ import annotations
+
+import pytest
+
+from cockpit.supervisor.diagnose.files import diagnose_lines
+from cockpit.supervisor.diagnose.types import Diagnosis
+
+PACKAGES = "/usr/local/lib/python3.12/dist-packages/"
+ENGINE = "(EngineCore pid=2) ERROR 06-02 10:02:00 [core.py:1510] "
+
+
+def death(error: str, arguments: str = "", at: str = "vllm/v1/worker/odd.py", version: str = "0.32.0") -> Diagnosis:
+    """A boot that one exception ended, with flags as vLLM prints them."""
+    return diagnose_lines(
+        [
+            f"(APIServer pid=1) INFO 06-02 10:00:00 [utils.py:300] version {version}",
+            f"(APIServer pid=1) INFO 06-02 10:00:00 [utils.py:299] non-default args: {{'model': 'a/b'{arguments}}}",
+            f"{ENGINE}EngineCore failed to start.",
+            f"{ENGINE}Traceback (most recent call last):",
+            f'{ENGINE}  File "{PACKAGES}{at}", line 10, in check',
+            f"{ENGINE}    raise ValueError(",
+            *(f"{ENGINE}{line}" for line in error.split("\n")),
+        ]
+    )
+
+
+def texts(diagnosis: Diagnosis) -> list[str]:
+    return [fix.text for fix in diagnosis.fixes]
+
+
+@pytest.mark.parametrize(
+    ("error", "arguments", "flag"),
+    [
+        ("ValueError: --odd-size must be even", "'odd_size': 7", "--odd-size"),
+        ("ValueError: odd_size and other.odd_size exclude each other", "'odd_size': 7", "--odd-size"),
+        ("NotImplementedError: FlexAttention does not do this yet", "'attention_backend': 'FLEX_ATTENTION'", "--att"),
+        ("NotImplementedError: HPC attention only does four heads", "'attention_backend': 'HPC_ATTN'", "--att"),
+        ("ValueError: the b12x experts are not for this card here", "'moe_backend': 'b12x'", "--moe-backend"),
+    ],
+)
+def test_a_flag_that_it_names_is_to_be_left_out_where_it_was_given(error: str, arguments: str, flag: str) -> None:
+    said = [text for text in texts(death(error, f", {arguments}")) if text.startswith(f"Leave {flag}")]
+    assert len(said) == 1
+    assert not any(text.startswith(f"Leave {flag}") for text in texts(death(error)))
+
+
+def test_a_server_keeps_the_flags_that_it_does_not_do_without() -> None:
+    error = "ValueError: tensor_parallel_size and model and max_model_len are odd here"
+    said = texts(death(error, ", 'tensor_parallel_size': 2, 'max_model_len': 4096"))
+    assert not any(text.startswith("Leave --") for text in said)
+
+
+def test_a_setting_is_undone_by_its_toggle() -> None:
+    fixes = death("ValueError: kv_cache_dtype is odd for this one", ", 'kv_cache_dtype': 'fp8'").fixes
+    assert {"kv_cache_dtype": "auto"} in [fix.set for fix in fixes]
+    fixes = death("ValueError: enforce_eager is odd for this one", ", 'enforce_eager': True").fixes
+    assert {"enforce_eager": "off"} in [fix.set for fix in fixes]
+
+
+@pytest.mark.parametrize("error", ["ValueError: the odd one is off here", "RuntimeError: odd. Use the even one now."])
+def test_a_refusal_is_told_before_a_version_that_is_no_release(error: str) -> None:
+    assert death(error, version="0.30.1.dev3+g12").symptom == "vllm-fault"
+    assert death("RuntimeError: odd", version="0.30.1.dev3+g12").symptom == "nightly-regression"
+
+
+def test_a_fault_is_told_with_its_words() -> None:
+    assert "(odd 4x4)" in (death("AssertionError: odd 4x4").explanation or "")
+    assert "()" not in (death("AssertionError").explanation or "")
