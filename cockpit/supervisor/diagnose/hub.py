@@ -16,7 +16,7 @@ def _missing(seen: Evidence) -> str:
     model = seen.groups.get("model") or str(seen.arguments.get("model") or "")
     if "Cannot find any model weights" in seen.incident.text:
         return f"{model or 'The model'} is there, and has no weights that vLLM reads (safetensors, bin or pt files)."
-    if "No supported config format" in seen.incident.text:
+    if re.search("No supported config format|Could not detect config format", seen.incident.text):
         return f"{model or 'The model'} has no configuration that vLLM reads (config.json, or Mistral's params.json)."
     if _GGUF_OF_REPO.search(model):
         return f"{model} names a GGUF file in a repository, which this vLLM takes for a repository's name."
@@ -149,6 +149,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"does not appear to have (?:a file named|files named) (?P<file>(?:pytorch_model|model|adapter_\w+)\S*)",
             r"Can't load the configuration of ['\"](?P<model>[^'\"]+)",
             r"No supported config format found in (?P<model>\S+?)\.?(?:\s|$)",
+            r"Could not detect config format for no config file found",
             r"RevisionNotFoundError",
             r"[Mm]odel path .{0,200}(?:does not exist|not found)",
         ),
@@ -281,6 +282,33 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "Start again: what is there already is kept; `hf download REPO` shows how far it gets.",
             Fix(text="Or download without the fast transfer.", env={"HF_HUB_DISABLE_XET": "1"}),
         ),
+    ),
+    Symptom(
+        id="weights-incomplete",
+        patterns=(
+            r"Weight files referenced in index but missing: ?(?P<files>[^\n]{1,300})",
+            r"No such file or directory: ['\"]?(?P<files>[^'\"\n]*\d{5}-of-\d{5}\.(?:safetensors|bin))",
+        ),
+        versions="any",
+        explain=say(
+            "The index names files of weights that are not there: {files}. The download is not whole.",
+            "The index names files of weights that are not there: the download is not whole.",
+        ),
+        fixes=do(
+            "Download the model again, it goes on where it ended: `hf download REPO` (--local-dir for a folder).",
+            "A folder that links into a cache needs the cache mounted as well.",
+        ),
+    ),
+    Symptom(
+        id="weights-broken",
+        patterns=(r"^MemoryError\b",),
+        frames=r":(?:parse_safetensors_file_metadata|get_safetensors_\w+)$",
+        versions="0.11 to 0.33",
+        explain=say(
+            "A file of the weights is not what its name says, most likely a Git LFS pointer: vLLM read its first "
+            "bytes as the length of a header, which no memory holds."
+        ),
+        fixes=do("Get the files themselves: `git lfs pull` in the folder, or `hf download REPO --local-dir FOLDER`."),
     ),
     Symptom(
         id="weights-broken",

@@ -34,6 +34,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"has no attribute '?all_special_tokens_extended",
             r"AmbiguousGlobalPerLayerAttributeError",
+            r"cannot import name '(?:LogitsWarper|TRANSFORMERS_CACHE|HybridCache|SlidingWindowCache"
+            r"|AutoModelForVision2Seq|is_torch_fx_available|is_flash_attn_greater_or_equal_2_10|is_torch_greater_or_equal_than_\d_\d+"
+            r"|is_tf_available|FLAX_\w+|TF_\w+)' from 'transformers",
         ),
         versions="any",
         explain=say("The transformers in vLLM's environment is newer than this vLLM can work with."),
@@ -63,6 +66,39 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "vLLM and the transformers in its environment are of versions that do not go together.",
         ),
         fixes=do(_ANEW, "If the model is newer than this vLLM, upgrade vLLM, and transformers with it."),
+    ),
+    Symptom(
+        id="package-versions",
+        patterns=(r"type object '(?P<name>\w+)' has no attribute '(?P<part>\w+)'",),
+        frames=r"xgrammar|outlines|guidance|grammar|guided",
+        versions="0.6 to 0.33",
+        explain=say(
+            "The library for structured output (xgrammar, outlines, llguidance) is not of the version that this vLLM "
+            "was made with: {name} has no {part}.",
+            "The library for structured output is not of the version that this vLLM was made with.",
+        ),
+        fixes=do(
+            "Install vLLM anew into an environment of its own, so that it gets the xgrammar that it asks for (`pip "
+            "check` names what does not fit).",
+        ),
+    ),
+    Symptom(
+        id="package-versions",
+        patterns=(
+            r"Failed to import (?P<name>transformers\.\S+) because of the following error[^\n]*\n"
+            r"(?:Failed to import[^\n]*\n)*"
+            r"(?P<why>[^\n]{1,200})",
+            r"Could not import module '(?P<name>\w+)'\. Are this object's requirements defined correctly",
+        ),
+        versions="any",
+        explain=say(
+            "transformers cannot import its own part {name}: {why}. A package beside it is of a version that it does "
+            "not go with.",
+            "transformers cannot import a part of itself: a package beside it does not go with it.",
+        ),
+        fixes=do(
+            _ANEW, "Or upgrade the package that the exception before this one names (torchvision, pydantic, peft, …)."
+        ),
     ),
     Symptom(
         id="torchcodec",

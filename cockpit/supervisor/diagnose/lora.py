@@ -61,6 +61,22 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=_unsupported_fixes,
     ),
     Symptom(
+        id="lora-unsupported",
+        patterns=(
+            r"embedding LoRA size\((?P<has>\d+)\) must be consistent with the base model's vocabulary "
+            r"size\((?P<wants>\d+)\)",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "The adapter was trained with {has} tokens, and the model that is served has {wants}.",
+            "The adapter was trained with another vocabulary than the model that is served has.",
+        ),
+        fixes=do(
+            "Serve the base model that adapter_config.json names (base_model_name_or_path), of the same release.",
+            "If the adapter adds tokens, merge it into the model (peft: merge_and_unload), and serve that.",
+        ),
+    ),
+    Symptom(
         id="lora-off",
         patterns=(r"LoRA is not enabled", r"Got lora_request .{0,300} but LoRA is not enabled"),
         versions="0.3 to 0.33",

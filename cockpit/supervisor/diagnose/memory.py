@@ -225,6 +225,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="host-ram",
+        when=lambda seen: not seen.in_frames(r":(?:parse_safetensors_file_metadata|get_safetensors_\w+)$"),
         patterns=(
             r"(?<![A-Za-z])MemoryError\b",
             r"\[Errno 12\] Cannot allocate memory",

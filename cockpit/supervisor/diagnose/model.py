@@ -73,6 +73,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="rope-scaling",
+        patterns=(r"^KeyError: '(?P<key>type|rope_type)'",),
+        frames=r":_get_and_verify_max_len$",
+        versions="0.4 to 0.33",
+        explain=say(
+            "The rope scaling of config.json, or of --hf-overrides, has no {key}, which this vLLM reads.",
+            "The rope scaling of config.json, or of --hf-overrides, lacks a name that this vLLM reads.",
+        ),
+        fixes=do(
+            "Give it in --hf-overrides as the model's card has it, or upgrade vLLM: older ones read other names "
+            "(type, rope_type) than newer checkpoints have.",
+        ),
+    ),
+    Symptom(
+        id="rope-scaling",
         patterns=(
             r"`?rope_(?:scaling|parameters)`?(?:'s)? (?:must|should) (?:be|have)",
             r"[Mm]issing required keys in `?rope_",

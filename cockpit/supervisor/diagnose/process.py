@@ -244,6 +244,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="module-shadowed",
+        patterns=(r"cannot import name '[^'\n]+' from '(?P<name>\w+)' \(unknown location\)",),
+        versions="any",
+        explain=say(
+            "Python takes a folder called {name} for the package: one in the folder that the server starts from, or "
+            "what an uninstall left behind.",
+            "Python takes a folder of the package's name for the package itself.",
+        ),
+        fixes=do(
+            "Start it from another folder, not from a source tree that has a folder of that name.",
+            "If it stays so, install the package anew.",
+        ),
+    ),
+    Symptom(
         id="module-missing",
         patterns=(
             r"No module named '(?P<name>[\w.]+)'",

@@ -127,7 +127,7 @@ def _shown(name: str, flag: str, seen: Evidence) -> str:
     plain = _plain(name)
     if plain.isupper():
         return plain
-    if name.strip("`'\"").startswith("--") or seen.arguments.chosen(plain):
+    if name.strip("`'\"").startswith("--") or (not flag and seen.arguments.chosen(plain)):
         return "--" + plain.replace("_", "-")
     return f"{plain} of --{flag}" if flag else plain
 
@@ -168,7 +168,7 @@ def _compared(text: str, shown: _Shown, seen: Evidence) -> Iterator[Fix]:
     to = f"{'above' if down == 'Raise' else 'below'} {limit}" if strict else f"to {limit} {up}"
     yield Fix(text=f"{down} {shown(match['left'])} {to}.")
     right = match["right"]
-    if right and seen.arguments.chosen(_plain(right)):
+    if right and _plain(right) != "max_model_len" and _is_given(right, seen):
         there = f" to {match['from']}" if match["from"] else ""
         yield Fix(text=f"Or {other} {shown(right)}{there}.")
 
@@ -240,4 +240,5 @@ def _left_out(name: str, shown: _Shown, seen: Evidence) -> Fix:
     plain = _plain(name)
     if plain.isupper():
         return Fix(text=f"Unset {plain}.")
-    return Fix(text=f"Leave {shown(name)} out.", drops=plain if seen.arguments.chosen(plain) else "")
+    called = shown(name)
+    return Fix(text=f"Leave {called} out.", drops=plain if called.startswith("--") else "")

@@ -141,6 +141,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="draft-mismatch",
+        patterns=(r"Speculative decoding with draft model is not supported yet",),
+        versions="0.9 to 0.13",
+        explain=say("This vLLM drafts with no model of its own: only with ngram, EAGLE, Medusa or the model's MTP."),
+        fixes=do(
+            "Upgrade vLLM: later releases draft with a smaller model again (method draft_model).",
+            "Or give --speculative-config a method that this one has: ngram needs no second model.",
+            Fix(text="Or serve without the draft.", set={"speculative_tokens": 0}),
+        ),
+    ),
+    Symptom(
+        id="draft-mismatch",
         patterns=(
             r"architectures \['\w*(?:Eagle|Medusa|DFlash|Draft|Speculator|MLPSpec)\w*'\] are not supported",
             r"[Dd]raft model .{0,120}(?:vocab|mismatch|does not match|must)",

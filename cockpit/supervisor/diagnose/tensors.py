@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from cockpit.supervisor.diagnose.types import Symptom
-from cockpit.supervisor.diagnose.words import do, reason, say, without
+import re
+
+from cockpit.supervisor.diagnose.types import Evidence, Symptom
+from cockpit.supervisor.diagnose.words import added, do, reason, say, without
 
 _TENSOR = r"(?:qweight|qzeros|g_idx|scales|weight_(?:packed|shape|scale\w*|zero_point)|input_scale|zero_point)"
 _LOADS = r":(?:\w*weight_loader\w*|load_weights|_load_(?!adapter)\w+|load_(?:row|column|merged|qkv)\w*)$"
 """Functions of vLLM's loaders, of which one is the last frame."""
+
+
+def _absent(seen: Evidence) -> str:
+    names = re.findall(r"'([^'\n]+\.\w+)'", seen.incident.text)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    first = f": {seen.groups['name']}{more}" if "name" in seen.groups else ""
+    return f"The checkpoint lacks tensors that vLLM's class of the model needs{first}."
+
 
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
@@ -74,6 +84,35 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="bitsandbytes-flag",
+        patterns=(r"KeyError: '(?P<name>[^'\n]+\.(?:absmax|quant_map|quant_state[\w.]*|nested_\w+|SCB))'",),
+        versions="0.5 to 0.33",
+        explain=say(
+            "The checkpoint is packed by bitsandbytes ({name}), and this vLLM reads it as if it was not.",
+            "The checkpoint is packed by bitsandbytes, and this vLLM reads it as if it was not.",
+        ),
+        fixes=do(
+            added("quantization=bitsandbytes"),
+            added("load_format=bitsandbytes"),
+            "Or use a checkpoint in another 4-bit format (AutoRound, AWQ, GPTQ).",
+        ),
+    ),
+    Symptom(
+        id="checkpoint-mismatch",
+        patterns=(r"KeyError: '(?P<name>[^'\n]*experts\.w(?:13|2)_(?:weight|bias))'",),
+        when=lambda seen: seen.arguments.get("quantization") is not None or not seen.has_head,
+        versions="0.6 to 0.33",
+        explain=say(
+            "The checkpoint has {name} unquantized, and this vLLM made all experts for quantized weights: it does "
+            "not heed the layers that the checkpoint leaves out (modules_to_not_convert, ignore).",
+            "The checkpoint has experts unquantized, and this vLLM made all of them for quantized weights.",
+        ),
+        fixes=do(
+            "Upgrade vLLM, or use the release that the model's card names.",
+            "Or use a checkpoint whose experts are all quantized.",
+        ),
+    ),
+    Symptom(
         id="no-classifier-head",
         patterns=(r"not initialized from\s+checkpoint: \{[^}\n]{0,200}'(?:score|classifier)\.(?:weight|bias)'",),
         versions="0.9 to 0.33",
@@ -82,6 +121,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
             without("convert", ": a language model is served as one"),
             "An original Qwen3 reranker gets its head by --hf-overrides with classifier_from_token and "
             "is_original_qwen3_reranker, as its card says.",
+        ),
+    ),
+    Symptom(
+        id="checkpoint-mismatch",
+        patterns=(r"weights were not initialized from\s+checkpoint: \{'(?P<name>[^'\n]+)'",),
+        versions="0.6 to 0.33",
+        explain=_absent,
+        fixes=do(
+            "Check that all files of the weights are there (`cockpit inspect FOLDER`): a training run may have saved "
+            "only a part, or under other names.",
+            "Check that config.json is the one that was saved with these weights, or use a vLLM that the model's "
+            "card names.",
         ),
     ),
     Symptom(

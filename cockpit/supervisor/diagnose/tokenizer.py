@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import added, count, do, nearest, no_vision, reason, say, without
 
@@ -32,6 +34,31 @@ _TOKENIZER_AGAIN = do(
     "Download the tokenizer's files again: a text that begins with `version https://git-lfs` only points at one.",
     "Or use a vLLM whose transformers and tokenizers are as new as the model.",
 )
+
+
+def _of_reasoning(seen: Evidence) -> bool:
+    return re.search(r"(?i)reasoning|think", seen.incident.text + seen.incident.modules) is not None
+
+
+def _other_model(seen: Evidence) -> str:
+    kind = "reasoning" if _of_reasoning(seen) else "tool call"
+    name = seen.arguments.get("reasoning_parser" if _of_reasoning(seen) else "tool_call_parser")
+    called = f" {name}" if isinstance(name, str) else ""
+    return (
+        f"The {kind} parser{called} is one of another model family: this model's tokenizer does not have the tokens "
+        "that it looks for."
+    )
+
+
+def _other_model_fixes(seen: Evidence) -> list[Fix]:
+    flag = "reasoning_parser" if _of_reasoning(seen) else "tool_call_parser"
+    also = "" if _of_reasoning(seen) else " (with --enable-auto-tool-choice)"
+    return [
+        Fix(text=f"Give --{flag.replace('_', '-')} the parser that the model's own card names."),
+        without(flag, f"{also}: the model answers without it, its marks stay in the text"),
+        Fix(text="If it is a fine-tune, use the original model's tokenizer files, or the base model's parser."),
+    ]
+
 
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
@@ -130,7 +157,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Invalid type of HuggingFace (?:image )?processor",
             r"Processor was not found",
             r"Processor(?:Fast)?\.__init__\(\) ",
-            r"Failed to apply \w+Processor",
         ),
         versions="0.6 to 0.33",
         explain=say(
@@ -140,6 +166,27 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do(
             "Copy preprocessor_config.json (and processor_config.json) of the original model into the folder.",
             Fix(text="Or leave the vision part out if you only send text.", set={"vision": "off"}),
+        ),
+    ),
+    Symptom(
+        id="processor-fails",
+        patterns=(
+            r"Failed to apply (?P<name>\w+Processor\w*)",
+            r"Received a (?P<has>\w+) for argument \w+, but an? (?P<name>\w+) was expected",
+            r"Expected there to be \d+ prompt (?:updates|placeholders) corresponding to",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "The model's processor ({name}) fails on vLLM's own trial input: transformers, this vLLM and the model's "
+            "processor files are of versions that do not go together.",
+            "The model's processor fails on vLLM's own trial input: transformers, this vLLM and the model's "
+            "processor files are of versions that do not go together.",
+        ),
+        fixes=do(
+            without("mm_processor_kwargs", ": what it sets may be nothing that this processor takes"),
+            Fix(text="Leave the vision part out if you only send text.", set={"vision": "off"}),
+            "Install the transformers that this vLLM was made with, and the processor's and tokenizer's files of the "
+            "original model; Mistral's own format needs --tokenizer-mode mistral.",
         ),
     ),
     Symptom(
@@ -217,8 +264,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"invalid (?P<kind>tool call|reasoning) parser: ?(?P<name>[\w-]+)",
             r"(?P<kind>Tool|Reasoning) parser '(?P<name>[\w-]+)' not found",
-            r"Tool parser could not locate",
-            r"could not locate think start/end tokens",
         ),
         versions="0.6 to 0.33",
         explain=say(
@@ -229,6 +274,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
             *nearest(seen, "name"),
             Fix(text="Use a parser that this vLLM lists in the message, or leave the flag out."),
         ],
+    ),
+    Symptom(
+        id="tool-parser",
+        patterns=(
+            r"(?P<parser>[\w .]{2,40}?) (?P<tools>[Tt]ool )?(?:reasoning |[Pp]arser ?)*could not locate",
+            r"Tokenizer must contain '[^'\n]{1,40}' token",
+            r"Detected a MistralTokenizer tokenizer when using",
+        ),
+        versions="0.6 to 0.33",
+        explain=_other_model,
+        fixes=_other_model_fixes,
     ),
     Symptom(
         id="tool-parser",
