@@ -43,6 +43,27 @@ def _sink_fixes(seen: Evidence) -> list[Fix]:
     ]
 
 
+def _no_backend_fixes(seen: Evidence) -> list[Fix]:
+    own = [*_with_sinks(seen), without("attention_backend", " and let vLLM choose"), *_kv_type_fixes(seen)[:1]]
+    return [*own, Fix(text="Use a vLLM release that the model's card names, or a checkpoint for this card.")]
+
+
+def _with_sinks(seen: Evidence) -> list[Fix]:
+    if "sink setting not supported" not in seen.incident.text:
+        return []
+    return [Fix(text="Upgrade vLLM: TRITON_ATTN has the sinks of gpt-oss on every card in later releases.")]
+
+
+def _before_ampere(seen: Evidence) -> list[Fix]:
+    version = re.match(r"0\.(\d+)", seen.boot.facts.vllm_version or "")
+    minor = None if version is None else int(version[1])
+    old = Fix(text="Use the old engine, which has xformers.", env={"VLLM_USE_V1": "0"})
+    new = Fix(text="Upgrade vLLM: later releases take TRITON_ATTN or FLEX_ATTENTION on such cards by themselves.")
+    named = Fix(text="Choose --attention-backend TRITON_ATTN or FLEX_ATTENTION.")
+    is_v0 = seen.in_frames(r"^xformers\.py:")
+    return [new] if is_v0 else [old, new] if minor is not None and minor < 11 else [named, new]
+
+
 def _head_size_fixes(seen: Evidence) -> list[Fix]:
     own = Fix(text="Uninstall the flash-attn package: it is used where it is there, and vLLM brings its own.")
     vision = added(
@@ -144,11 +165,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "No attention backend goes with this model, card and KV type: {reason}.",
             "No attention backend goes with this model, card and KV type.",
         ),
-        fixes=lambda seen: [
-            without("attention_backend", " and let vLLM choose"),
-            *_kv_type_fixes(seen)[:1],
-            Fix(text="Use a vLLM release that the model's card names, or a checkpoint for this card."),
-        ],
+        fixes=_no_backend_fixes,
     ),
     Symptom(
         id="attention-backend",
@@ -198,6 +215,45 @@ SYMPTOMS: tuple[Symptom, ...] = (
             Fix(text="Or cache prefixes.", set={"prefix_caching": "on"}),
             "If the command does not name that flag it is a fault of this version: upgrade vLLM.",
         ),
+    ),
+    Symptom(
+        id="attention-card",
+        patterns=(r"TllmGen\w*[^\n]{0,300}[Uu]nsupported architecture", r"trtllm-gen[^\n]{0,200}not support"),
+        versions="0.10 to 0.33",
+        explain=say(
+            "FlashInfer's TensorRT-LLM kernels, which were chosen for the attention, are for B200 and B300 only: "
+            "this card (RTX 50, RTX PRO, GB10 or older) has none of them."
+        ),
+        fixes=do(
+            without("attention_backend", " and let vLLM choose"),
+            "Choose --attention-backend TRITON_ATTN (TRITON_MLA for a model with MLA).",
+            "Or upgrade vLLM, and FlashInfer with it.",
+        ),
+    ),
+    Symptom(
+        id="attention-card",
+        patterns=(r"^AssertionError\s*$",),
+        frames=r"^flash_attn\.py:__init__$",
+        versions="0.7 to 0.33",
+        explain=say(
+            "vLLM's FlashAttention refuses this card without a word: it needs compute capability 8.0 or more (no "
+            "V100, no T4)."
+        ),
+        fixes=_before_ampere,
+    ),
+    Symptom(
+        id="attention-card",
+        patterns=(r"No operator found for `?memory_efficient_attention",),
+        versions="0.2 to 0.11",
+        explain=say(
+            "xformers, which this vLLM does the attention with, has no kernel for this card, type or size of head: "
+            "it may be built for newer cards, or for another torch."
+        ),
+        fixes=lambda seen: [
+            *([added("dtype=half")] if "bfloat16" in seen.incident.text else []),
+            *_before_ampere(seen),
+            Fix(text="Or install the xformers that this vLLM asks for (`pip check`), built for the card."),
+        ],
     ),
     Symptom(
         id="dual-chunk",

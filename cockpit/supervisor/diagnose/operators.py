@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import do, say
 
 _OF_A_CARD = r"\w*(?:marlin|machete|cutlass|fp4|fp8_blockwise|awq_dequantize|awq_gemm|allspark|hadacore|flashmla)\w*"
 """Operators that are compiled for NVIDIA, and there for some cards only."""
+
+
+_OF_QUANTIZED = r"quant|scaled|awq|gptq|marlin|fp8|int8|fp4"
 
 
 def _on_cpu(seen: Evidence) -> bool:
@@ -57,7 +62,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="wrong-build",
         patterns=(r"Could not run '\w+::(?P<op>\w+)' with arguments from the 'CPU' backend",),
-        when=_on_cpu,
+        when=lambda seen: _on_cpu(seen) or re.search(_OF_QUANTIZED, seen.groups.get("op", "")) is not None,
         versions="any, CPU",
         explain=say(
             "The CPU build has no {op}: the checkpoint's quantization is one for GPUs.",

@@ -64,7 +64,19 @@ def _fp4_fixes(seen: Evidence) -> list[Fix]:
             text="Or do without FlashInfer's kernels for the experts; newer releases take --moe-backend marlin.",
             env={"VLLM_USE_FLASHINFER_MOE_FP4": "0"},
         )
+    if re.search(r"FP4 [Gg]emm|cutlass FP4 gemm", seen.incident.text):
+        experts = Fix(text="Or let Marlin multiply the weights: --linear-backend marlin, where this vLLM has it.")
     return [Fix(text="Upgrade vLLM."), experts, Fix(text="Or use an AutoRound or GPTQ 4-bit checkpoint.")]
+
+
+def _capability_fixes(seen: Evidence) -> list[Fix]:
+    other = Fix(
+        text="Use a checkpoint in a format that this card has kernels for, such as AutoRound or GPTQ in 4 bits."
+    )
+    newer = Fix(text="Upgrade vLLM: from 0.11 on Marlin runs MXFP4 (gpt-oss) on cards of capability 8.0 and more.")
+    least, now = seen.number("least"), seen.number("now")
+    old = "mxfp4" in seen.incident.text and least is not None and least > 80 and now is not None and now >= 80
+    return [newer, other] if old else [other]
 
 
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -220,7 +232,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "The weights' format needs a GPU of compute capability {least}; this one has {now} (tenfold).",
             "The weights' format needs a newer GPU than this one.",
         ),
-        fixes=do("Use a checkpoint in a format that this card has kernels for, such as AutoRound or GPTQ in 4 bits."),
+        fixes=_capability_fixes,
     ),
     Symptom(
         id="quantization-unknown",
@@ -283,7 +295,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"No compiled (?P<kernel>\w+).{0,80}for CUDA device capability: ?(?P<capability>\d+)",
             r"no cutlass_scaled_mm kernel",
-            r"Failed to run cutlass FP[48]",
+            r"Failed to (?:run|initialize) cutlass FP[48]",
+            r"FP4 gemm Runner",
             r"cutlass_\w+_sm\d+\w*: Error",
             rf"FP4[^\n]{{0,80}}{_NO_CARD}",
             rf"nvfp4[^\n]{{0,80}}{_NO_CARD}",

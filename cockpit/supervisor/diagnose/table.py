@@ -10,6 +10,8 @@ from cockpit.supervisor.diagnose import (
     cuda,
     driver,
     flags,
+    formats,
+    graphs,
     hub,
     installation,
     kernels,
@@ -28,6 +30,7 @@ from cockpit.supervisor.diagnose import (
     tensors,
     tokenizer,
     toolkit,
+    unified,
 )
 from cockpit.supervisor.diagnose.types import Symptom
 
@@ -35,12 +38,15 @@ SYMPTOMS: tuple[Symptom, ...] = (
     *overlays.SYMPTOMS,
     *container.SYMPTOMS,
     *kv.SYMPTOMS,
+    *unified.SYMPTOMS,
     *memory.SYMPTOMS,
     *operators.SYMPTOMS,
     *libraries.SYMPTOMS,
     *installation.SYMPTOMS,
     *hub.SYMPTOMS,
     *parallel.SYMPTOMS,
+    *formats.SYMPTOMS,
+    *graphs.SYMPTOMS,
     *speculative.SYMPTOMS,
     *lora.SYMPTOMS,
     *tensors.SYMPTOMS,

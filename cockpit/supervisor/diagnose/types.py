@@ -93,7 +93,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """How often each notice was seen, by symptom id."""
     figures: dict[str, float] = {}
     """Figures of memory from anywhere in the log: ``total_gib``, ``weights_gib``, ``utilization``; and ``capturing``
-    or ``loading`` while that goes on."""
+    or ``loading`` while that goes on; ``unified`` where CPU and GPU share it."""
     has_head: bool = False
     """Whether the start of the log is there."""
 
