@@ -4,80 +4,8 @@ from __future__ import annotations
 
 from cockpit.supervisor.diagnose.refusals import refused
 from cockpit.supervisor.diagnose.settings import in_use
-from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import added, do, nearest, reason, say, without
-
-_REMOVED = {
-    "--enable-reasoning": "It went in 0.10: --reasoning-parser alone turns it on.",
-    "--swap-space": "It is gone: vLLM preempts by computing again.",
-    "--disable-log-requests": "It is gone: requests are not logged unless --enable-log-requests says so.",
-    "--guided-decoding-backend": "It is --structured-outputs-config.backend now.",
-    "--num-scheduler-steps": "It is gone: leave it out.",
-    "--device": "It is gone: the installed build decides.",
-    "--use-v2-block-manager": "It is gone: leave it out.",
-    "--max-seq-len-to-capture": "It is gone: leave it out.",
-    "--rope-scaling": "It goes into --hf-overrides now.",
-    "--rope-theta": "It goes into --hf-overrides now.",
-    "--task": "It is --runner now.",
-    "--cuda-graph-sizes": "It is --cudagraph-capture-sizes now.",
-    "--speculative-model": "It goes into --speculative-config now.",
-    "--num-speculative-tokens": "It goes into --speculative-config now.",
-    "--preemption-mode": "It is gone: leave it out.",
-    "--calculate-kv-scales": "It is gone since 0.28: leave it out.",
-    "--max-num-partial-prefills": "It is gone since 0.27: leave it out.",
-    "--max-long-partial-prefills": "It is gone since 0.27: leave it out.",
-    "--enable-bf16x3-router-gemm": "It is gone since 0.32: leave it out.",
-    "--lora-path": "An adapter is named with --enable-lora --lora-modules NAME=PATH.",
-    "--temperature": "Sampling is chosen by each request, or by --override-generation-config.",
-    "--override-attention-dtype": "It is gone since 0.28: leave it out.",
-}
-"""Flags of older vLLMs, and what became of them."""
-
-
-def _flag(seen: Evidence) -> str:
-    return seen.groups.get("flag", "").split()[0] if seen.groups.get("flag", "").strip() else "a flag"
-
-
-def _unknown(seen: Evidence) -> str:
-    if seen.groups.get("flag", "").startswith("serve"):
-        return "The container's entry point is `vllm serve` already, and the command says serve again."
-    if not _flag(seen).startswith("-") and "unrecognized" in seen.incident.text:
-        return f"The command has {_flag(seen)} where a flag is expected."
-    return f"This vLLM does not know {_flag(seen)}."
-
-
-def _unknown_fixes(seen: Evidence) -> list[Fix]:
-    flag = _flag(seen).partition("=")[0].replace("_", "-")
-    if flag.startswith("serve"):
-        return [Fix(text="Begin the container's command with the model.")]
-    if seen.groups.get("flag", "").startswith(("/bin/", "bash", "sh ", "python")):
-        return [
-            Fix(text="The container's entry point is the server: give its flags only, or replace it (--entrypoint).")
-        ]
-    if flag.startswith("-") and not flag.startswith("--") and len(flag) > 3:
-        return [Fix(text=f"A long flag has two dashes: -{flag}.")]
-    known = _REMOVED.get(flag)
-    fixes = [] if known is None else [Fix(text=f"{flag}: {known[:1].lower()}{known[1:]}")]
-    return [
-        *fixes,
-        Fix(text="Take it out or correct it; `vllm serve --help=all` lists what the installed version takes."),
-    ]
-
-
-def _value(seen: Evidence) -> str:
-    if "validation error" in seen.incident.text:
-        why = shown_exception(seen.incident).partition(f"argument {seen.groups.get('flag', '')}: ")[2]
-        return f"The value of {_flag(seen)} is refused: {why.rstrip('.')}."
-    return f"The value of {_flag(seen)} is not one that this vLLM takes."
-
-
-def _value_fixes(seen: Evidence) -> list[Fix]:
-    if "cannot be converted to" in seen.incident.text or "JSON" in seen.incident.text:
-        return [Fix(text=f"Give it as JSON in single quotes: {_flag(seen).partition('/')[0]} '{{\"name\": 1}}'.")]
-    if "validation error" in seen.incident.text:
-        return [Fix(text="Correct the part of it that the message names, or leave that out.")]
-    return [*nearest(seen, "value"), Fix(text="Use one of the values that the message lists.")]
+from cockpit.supervisor.diagnose.words import added, do, reason, say, without
 
 
 def _ranks(seen: Evidence) -> list[int]:
@@ -141,31 +69,6 @@ def _batched_fixes(seen: Evidence) -> list[Fix]:
 
 
 SYMPTOMS: tuple[Symptom, ...] = (
-    Symptom(
-        id="flag-value",
-        patterns=(
-            r"error: argument (?P<flag>-[^\s:]+): invalid \w+: '(?P<value>[^'\n]{1,80})'",
-            r"error: argument (?P<flag>-[^\s:]+): (?:invalid|expected|not allowed)[^\n]*",
-            r"error: ambiguous option: (?P<flag>\S+) could match",
-            r"error: argument (?P<flag>[^:\n]{1,80}):",
-        ),
-        versions="any",
-        explain=_value,
-        fixes=_value_fixes,
-    ),
-    Symptom(
-        id="unknown-flag",
-        patterns=(
-            r"error: unrecognized arguments: (?P<flag>[^\n]*)",
-            r"error: no such option: (?P<flag>\S+)",
-            r"error: the following arguments are required: (?P<flag>[^\n]*)",
-            r"(?:Args|LLM)\.__init__\(\) got an unexpected keyword argument '(?P<flag>\w+)'",
-            r"^(?:[\w.-]{1,60}\.py|vllm(?: [\w-]+)?): error: [^\n]*",
-        ),
-        versions="any",
-        explain=_unknown,
-        fixes=_unknown_fixes,
-    ),
     Symptom(
         id="tp-divisibility",
         patterns=(

@@ -68,6 +68,32 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do(_ANEW, "If the model is newer than this vLLM, upgrade vLLM, and transformers with it."),
     ),
     Symptom(
+        id="modelscope",
+        patterns=(
+            r"cannot import name '(?P<part>\w+)' from 'modelscope",
+            r"snapshot_download\(\) got an unexpected keyword argument '(?P<part>\w+)'",
+            r"module 'modelscope[\w.]*' has no attribute '(?P<part>\w+)'",
+        ),
+        versions="0.3 to 0.33",
+        explain=say(
+            "The modelscope in vLLM's environment is not of the version that this vLLM was made with: it "
+            "has no {part}.",
+            "The modelscope in vLLM's environment is not of the version that this vLLM was made with.",
+        ),
+        fixes=do(
+            "Upgrade it: `uv pip install -U modelscope`; if it is newer than this vLLM, upgrade vLLM too.",
+            "Or download the model by hand (`modelscope download --model REPO`), give its folder, and unset "
+            "VLLM_USE_MODELSCOPE.",
+        ),
+    ),
+    Symptom(
+        id="sound-library",
+        patterns=(r"sndfile library not found", r"cannot load library '[^'\n]*libsndfile"),
+        versions="any",
+        explain=say("soundfile, which reads sound, needs the system's libsndfile, and that is not there."),
+        fixes=do("Install it: `apt install libsndfile1` (in the container's image, if it is one)."),
+    ),
+    Symptom(
         id="package-versions",
         patterns=(r"type object '(?P<name>\w+)' has no attribute '(?P<part>\w+)'",),
         frames=r"xgrammar|outlines|guidance|grammar|guided",

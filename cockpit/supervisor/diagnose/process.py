@@ -61,6 +61,16 @@ def _report_only_fixes(seen: Evidence) -> list[Fix]:
     return [Fix(text="Give the whole log: the first exception of EngineCore or a Worker says why.")]
 
 
+def _shadowed(seen: Evidence) -> str:
+    name = seen.groups.get("name", "a package")
+    if "file" in seen.groups:
+        return f"Python takes the file {seen.groups['file']} for the package {name}, because it has its name."
+    return (
+        f"Python takes a folder for {name}, because it has its name: one in the folder that the server starts from, "
+        "or what an uninstall left behind."
+    )
+
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="port-in-use",
@@ -245,15 +255,15 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="module-shadowed",
-        patterns=(r"cannot import name '[^'\n]+' from '(?P<name>\w+)' \(unknown location\)",),
-        versions="any",
-        explain=say(
-            "Python takes a folder called {name} for the package: one in the folder that the server starts from, or "
-            "what an uninstall left behind.",
-            "Python takes a folder of the package's name for the package itself.",
+        patterns=(
+            r"cannot import name '[^'\n]+' from '(?P<name>\w+)' \(unknown location\)",
+            r"from partially initialized module '(?P<name>\w+)' \(most likely due to a circular import\) "
+            r"\((?!\S*(?:site|dist)-packages)(?P<file>[^)\n]+)\)",
         ),
+        versions="any",
+        explain=_shadowed,
         fixes=do(
-            "Start it from another folder, not from a source tree that has a folder of that name.",
+            "Give the file or folder another name, or start the server from another folder.",
             "If it stays so, install the package anew.",
         ),
     ),

@@ -64,6 +64,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ],
     ),
     Symptom(
+        id="draft-mismatch",
+        patterns=(
+            r"not initialized from\s+checkpoint: \{[^}\n]{0,200}(?:mtp|nextn|eagle|draft)",
+            r"weights were not initialized from",
+        ),
+        when=lambda seen: "/spec_decode/" in seen.incident.modules or "mtp" in seen.incident.text,
+        versions="0.8 to 0.33",
+        explain=say("The checkpoint does not have all tensors of the draft that the command asks for (MTP, EAGLE)."),
+        fixes=do(
+            Fix(text="Serve without the draft.", set={"speculative_tokens": 0}),
+            "Or use a checkpoint that keeps the MTP layers: many quantized and fine-tuned ones leave them out.",
+        ),
+    ),
+    Symptom(
         id="dflash-hybrid-page",
         patterns=(r"^(?:AssertionError|NotImplementedError)\b",),
         frames=r":(?:unify_kv_cache_spec_page_size|_resolve_layer_attention|unify_hybrid_kv_cache_specs)$",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cockpit.supervisor.diagnose import (
     attention,
+    command,
     connectors,
     container,
     cpu,
@@ -57,6 +58,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     *quantization.SYMPTOMS,
     *tokenizer.SYMPTOMS,
     *model.SYMPTOMS,
+    *command.SYMPTOMS,
     *flags.SYMPTOMS,
     *toolkit.SYMPTOMS,
     *driver.SYMPTOMS,

@@ -84,6 +84,55 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="adapter-unmerged",
+        patterns=(
+            r"KeyError: '(?P<name>[^'\n]*(?:base_model\.model|\.base_layer|lora_[AB])\b[^'\n]*)'",
+            r"no module or parameter named '(?P<name>[^'\n]*(?:base_model|\.base_layer|lora_[AB])\b[^'\n]*)'",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "The folder holds a model with its LoRA adapter beside the weights ({name}), as training saves it, and "
+            "is no plain checkpoint.",
+            "The folder holds a model with its LoRA adapter beside the weights, and is no plain checkpoint.",
+        ),
+        fixes=do(
+            "Merge the adapter (peft: merge_and_unload, save_pretrained), and serve the merged folder.",
+            "Or serve the base model with --enable-lora --lora-modules NAME=FOLDER.",
+        ),
+    ),
+    Symptom(
+        id="text-class",
+        patterns=(
+            r"no module or parameter named '(?P<name>(?:model\.)?(?:language_model|vision_tower|vision_model|visual"
+            r"|multi_modal_projector|audio_tower)[\w.]*)' in (?P<model>\w+)ForCausalLM",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "config.json names the text class {model}ForCausalLM, and the weights are those of the whole model with "
+            "its images or sound ({name}).",
+            "config.json names a text class, and the weights are those of the whole model with its images or sound.",
+        ),
+        fixes=do(
+            "Put the original model's config.json (its architecture ends in ForConditionalGeneration) and its "
+            "processor files beside the weights.",
+            "Or save the text part alone under its own names, and serve that.",
+        ),
+    ),
+    Symptom(
+        id="tied-head",
+        patterns=(r"^KeyError: 'lm_head\.weight'",),
+        versions="0.3 to 0.33",
+        explain=say(
+            "The checkpoint saves lm_head.weight, and this vLLM's class takes the embeddings for it "
+            "(tie_word_embeddings)."
+        ),
+        fixes=do(
+            "Upgrade vLLM: later releases pass over that tensor.",
+            "Or save the checkpoint without lm_head.weight; if training untied it, set tie_word_embeddings to false "
+            "in config.json.",
+        ),
+    ),
+    Symptom(
         id="bitsandbytes-flag",
         patterns=(r"KeyError: '(?P<name>[^'\n]+\.(?:absmax|quant_map|quant_state[\w.]*|nested_\w+|SCB))'",),
         versions="0.5 to 0.33",

@@ -169,6 +169,23 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="tokenizer-tokens",
+        patterns=(
+            r"Non-consecutive added token '(?P<token>[^'\n]{1,60})' found",
+            r"Added token '?(?P<token>[^'\n]{1,60}?)'? (?:has|is) .{0,40}(?:index|id) .{0,60}saved vocabulary",
+        ),
+        versions="any",
+        explain=say(
+            "The tokenizer's files do not go together: the added token {token} has a number that the vocabulary "
+            "gives to another.",
+            "The tokenizer's files do not go together: an added token has a number that the vocabulary gives away.",
+        ),
+        fixes=do(
+            "Take all tokenizer files (tokenizer.json, tokenizer_config.json, added_tokens.json, "
+            "special_tokens_map.json) of the original model, or name it: --tokenizer REPO.",
+        ),
+    ),
+    Symptom(
         id="processor-fails",
         patterns=(
             r"Failed to apply (?P<name>\w+Processor\w*)",
