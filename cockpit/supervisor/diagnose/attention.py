@@ -45,6 +45,10 @@ def _sink_fixes(seen: Evidence) -> list[Fix]:
 
 def _no_backend_fixes(seen: Evidence) -> list[Fix]:
     own = [*_with_sinks(seen), without("attention_backend", " and let vLLM choose"), *_kv_type_fixes(seen)[:1]]
+    if "sparse not supported" in seen.incident.text and "compute capability" in seen.incident.text:
+        own.insert(
+            0, Fix(text="Upgrade vLLM: sparse attention on RTX 50, RTX PRO and GB10 came with later releases.")
+        )
     return [*own, Fix(text="Use a vLLM release that the model's card names, or a checkpoint for this card.")]
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import do, joined, less_utilization, no_draft, no_graphs, say, without
+from cockpit.supervisor.diagnose.words import (
+    NO_EXPANDABLE_SEGMENTS,
+    do,
+    joined,
+    less_utilization,
+    no_draft,
+    no_graphs,
+    say,
+    without,
+)
 
 
 def _graph_fixes(seen: Evidence) -> list[Fix]:
@@ -285,6 +294,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say("A CUDA library could not start: most often the GPU had no memory left for it."),
         fixes=lambda seen: [*less_utilization(seen), Fix(text="Make sure that nothing else uses the GPU.")],
+    ),
+    Symptom(
+        id="expandable-segments",
+        patterns=(r"Expandable segments are not compatible with memory pool",),
+        versions="0.7 to 0.20",
+        explain=say("Sleep mode has a memory pool of its own, which PyTorch's expandable segments do not go with."),
+        fixes=do(NO_EXPANDABLE_SEGMENTS, without("enable_sleep_mode")),
     ),
     Symptom(
         id="mps",

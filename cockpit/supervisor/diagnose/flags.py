@@ -59,6 +59,10 @@ def _batched_fixes(seen: Evidence) -> list[Fix]:
     if least is not None:
         off = Fix(text="Or leave the vision part out if you only send text.", set={"vision": "off"})
         return [Fix(text=f"Start it with --max-num-batched-tokens {int(least)} or more."), off]
+    block = seen.number("block")
+    if block is not None:
+        cached = Fix(text="Or do without the prefix cache of a hybrid model.", set={"prefix_caching": "off"})
+        return [Fix(text=f"Start it with --max-num-batched-tokens {int(block)} or more."), cached]
     tokens = seen.number("tokens")
     if tokens is None or tokens < 1:
         return [Fix(text="Raise --max-num-batched-tokens or lower the sequences.")]
@@ -161,6 +165,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"than) max_num_seqs",
             r"max_num_batched_tokens \([\d,]+\) is smaller than max_model_len",
             r"max_tokens_per_mm_item \((?P<least>[\d,]+)\) is larger than max_num_batched_tokens",
+            r"block_size \((?P<block>[\d,]+)\) must be <= max_num_batched_tokens",
             r"max_num_scheduled_tokens is set to",
             r"does not have enough slots to schedule a token",
         ),

@@ -30,8 +30,9 @@ def _minor(seen: Evidence) -> int | None:
 
 
 def _model_without(seen: Evidence) -> str:
-    told = _NO_CLASS.search(seen.groups.get("what", ""))
-    name = None if told is None else _METHOD_OF.get(told["name"], told["name"])
+    what = seen.groups.get("what", "")
+    told = _NO_CLASS.search(what)
+    name = _METHOD_OF.get(what) if told is None else _METHOD_OF.get(told["name"], told["name"])
     method = "the checkpoint's quantization" if name is None else f"weights that are quantized with {name}"
     return (
         f"This vLLM's class for the model, or for its experts, has no path for {method}: {reason(seen).rstrip('. ')}."
@@ -129,6 +130,58 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="quantization-scheme",
+        patterns=(
+            r"Unsupported (?P<what>\w+ )?scheme: num_bits=(?P<bits>\d+) type='(?P<type>\w+)'",
+            r"Unsupported FusedMoe scheme",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "This vLLM has no kernel for layers that are packed as the checkpoint's are ({bits} bits {type}, with "
+            "these activations).",
+            "This vLLM has no kernel for layers that are packed as the checkpoint's are.",
+        ),
+        fixes=do("Use a newer vLLM: each release runs more schemes, for experts most of all.", _OTHER_FORMAT),
+    ),
+    Symptom(
+        id="quantization-scheme",
+        patterns=(r"ModelOpt currently only supports:? (?P<list>\[[^\]]*\])",),
+        versions="0.6 to 0.33",
+        explain=say(
+            "The checkpoint was made by ModelOpt in a way that this vLLM does not read: it knows {list}.",
+            "The checkpoint was made by ModelOpt in a way that this vLLM does not read.",
+        ),
+        fixes=do(
+            "Use a newer vLLM: MIXED_PRECISION and other ways came with later releases.",
+            "Or use another export of the model (FP8, NVFP4 for all layers).",
+        ),
+    ),
+    Symptom(
+        id="quantization-scale",
+        patterns=(r"KeyError: '(?P<name>[^']*\.(?:[kvq]|kv|attn|attn_q|prob)_scale(?:_inv)?)'",),
+        versions="0.5 to 0.33",
+        explain=say(
+            "The checkpoint has scales for an 8-bit KV cache ({name}) under a name that this vLLM's class for the "
+            "model does not know.",
+            "The checkpoint has scales for an 8-bit KV cache that this vLLM's class for the model does not know.",
+        ),
+        fixes=do("Upgrade vLLM: later releases map such names.", "Or use an export of the model without KV scales."),
+    ),
+    Symptom(
+        id="marlin-types",
+        patterns=(r"Marlin does not support weight_bits = (?P<type>\w+)\. Only types = (?P<types>\[[^\]]*\])",),
+        versions="0.5 to 0.33",
+        explain=say(
+            "Marlin does not run weights of type {type} here; it takes {types} (empty: this card has none).",
+            "Marlin does not run weights of this type on this card.",
+        ),
+        fixes=lambda seen: [
+            added("quantization=gptq", "Choose the plain kernel: --quantization gptq (awq for AWQ) --dtype half."),
+            Fix(text="Make sure that vLLM sees the card: a CPU or ROCm build has no Marlin, nor a card below 7.5."),
+            Fix(text=_OTHER_FORMAT),
+        ],
+    ),
+    Symptom(
+        id="quantization-scheme",
         patterns=(r"^AssertionError\s*$",),
         frames=r"^compressed_tensors\w*\.py:(?:__init__|create_weights|get_\w*(?:method|scheme)\w*|_get_\w+)$",
         versions="0.6 to 0.33",
@@ -176,6 +229,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         id="quantization-of-model",
         patterns=(
             r"does not (?:yet )?support (?:the )?quantization (?:config|method) (?P<what>\w+)",
+            r"does not (?:yet )?support (?P<what>\w+) quantization",
             r"^\w+Error: (?P<what>[^\n]{1,120}? (?:is|are) (?:currently )?(?:supported )?only (?:supported )?for "
             r"unquantized[^\n]*)",
         ),

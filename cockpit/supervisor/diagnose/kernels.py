@@ -48,7 +48,11 @@ _TRITON = say(
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="deep-gemm-missing",
-        patterns=(r"DeepGEMM (?:backend )?is not available",),
+        patterns=(
+            r"DeepGEMM (?:backend )?is not available",
+            r"deep_gemm\.\w+\(\) (?:got|missing)",
+            r"module 'deep_gemm' has no attribute",
+        ),
         versions="0.10 to 0.33",
         explain=say("vLLM needs DeepGEMM for this model's FP8 kernels, and its environment has none, or an old one."),
         fixes=_deep_gemm_missing_fixes,

@@ -68,6 +68,24 @@ def _weights(seen: Evidence) -> str:
     return f"{text} The checkpoint has {gib(size)}{share}{there}."
 
 
+_NOTHING_ELSE = "Make sure that nothing else uses the GPU."
+
+
+def _of_offload(seen: Evidence) -> list[Fix]:
+    """Weights that were to lie in RAM, and do not with the runner of later releases."""
+    version = re.match(r"0\.(\d+)", seen.boot.facts.vllm_version or "")
+    if not seen.arguments.chosen("cpu_offload_gb") or (version and int(version[1]) < 25):
+        return []
+    text = "Offload with the older runner: --cpu-offload-gb does nothing where the log says `Using V2 Model Runner`."
+    return [Fix(text=text, env={"VLLM_USE_V2_MODEL_RUNNER": "0"})]
+
+
+def _of_shared(seen: Evidence) -> list[Fix]:
+    if "HIP out of memory" not in seen.incident.text:
+        return []
+    return [Fix(text="On an APU (Strix Halo) the driver lends half of the RAM unless ttm.pages_limit says more.")]
+
+
 def _in(functions: str, seen: Evidence) -> bool:
     return seen.in_frames(functions)
 
@@ -301,7 +319,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         when=_loading,
         versions="any",
         explain=_weights,
-        fixes=joined(smaller_model, no_vision, no_draft, do("Make sure that nothing else uses the GPU.")),
+        fixes=joined(_of_offload, smaller_model, no_vision, no_draft, _of_shared, do(_NOTHING_ELSE)),
     ),
     Symptom(
         id="profile-oom-multimodal",

@@ -10,6 +10,7 @@ from cockpit.supervisor.diagnose.types import Evidence, Fix, Fixes
 from cockpit.supervisor.diagnose.words import no_draft, plain_kv, without
 
 _WORD = re.compile(r"--([a-z][a-z0-9-]+)|\b([a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b")
+_KV_TYPE = re.compile(r"\b(?:fp8|nvfp4|int8|quantized) kv[ _-]?cache|kv[ _-]?cache (?:d?type|quant)", re.IGNORECASE)
 _NOT_TO_LEAVE = frozenset(
     (
         "api_key",
@@ -35,11 +36,14 @@ def named(seen: Evidence) -> list[Fix]:
     """To leave out, or to change, what the message names and the command gave."""
     text = seen.incident.text
     words = [(flag or word).replace("-", "_") for flag, word in _WORD.findall(text)]
-    return [fix for name in _given(words, _plain(text), seen) for fix in _undone(name, seen)]
+    return [fix for name in _given(words, text, seen) for fix in _undone(name, seen)]
 
 
-def _given(words: list[str], plain: str, seen: Evidence) -> Iterator[str]:
+def _given(words: list[str], text: str, seen: Evidence) -> Iterator[str]:
+    plain = _plain(text)
     values = {name: _plain(str(seen.arguments.get(name))) for name in _BY_VALUE if seen.arguments.chosen(name)}
+    if _KV_TYPE.search(text):
+        words = [*words, "kv_cache_dtype"]
     by_value = [name for name, value in values.items() if len(value) > 2 and value in plain]
     for name in dict.fromkeys([*words, *by_value]):
         if seen.arguments.chosen(name) and name not in _NOT_TO_LEAVE and seen.arguments.get(name) is not False:

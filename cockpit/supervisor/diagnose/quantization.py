@@ -14,6 +14,10 @@ _NO_INT8 = Fix(
 )
 
 
+_OF_QUANTIZED = r"quant|gptq|awq|marlin|auto_?round|inc|wna16|moe|linear"
+"""What frames of quantized layers have in their names."""
+
+
 def _tensor_parallel_fixes(seen: Evidence) -> list[Fix]:
     ranks = int(seen.arguments.number("tensor_parallel_size") or 1)
     fixes = []
@@ -21,6 +25,10 @@ def _tensor_parallel_fixes(seen: Evidence) -> list[Fix]:
         fixes.append(Fix(text=f"Split it over {ranks // 2} GPUs.", set={"tensor_parallel": ranks // 2}))
     version = re.match(r"0\.(\d+)", seen.boot.facts.vllm_version or "")
     pads = "" if version and int(version[1]) >= 24 else ", or vLLM 0.24 or later, which pads the shards"
+    if "Exllama only supports float16" in seen.incident.text:
+        fixes.append(added("dtype=half", "Or add --dtype half: the Exllama kernel takes such layers in float16."))
+    if ranks == 1 and "not aligned with the quantized" in seen.incident.text:
+        return [Fix(text="Nothing is split here: use weights in 4 or 8 bits, which these kernels are made for.")]
     return [*fixes, Fix(text=f"Use a checkpoint with another group size{pads}.")]
 
 
@@ -280,6 +288,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"cannot access local variable '(?P<name>\w+)' where it is not associated",
             r"local variable '(?P<name>\w+)' referenced before assignment",
         ),
+        when=lambda seen: not seen.incident.frames or seen.in_frames(_OF_QUANTIZED),
         versions="0.9 to 0.33",
         explain=say(
             "This vLLM has a faulty path for this checkpoint on this card: {name} is used before it is set.",

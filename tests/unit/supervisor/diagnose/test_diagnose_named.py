@@ -68,3 +68,28 @@ def test_a_refusal_is_told_before_a_version_that_is_no_release(error: str) -> No
 def test_a_fault_is_told_with_its_words() -> None:
     assert "(odd 4x4)" in (death("AssertionError: odd 4x4").explanation or "")
     assert "()" not in (death("AssertionError").explanation or "")
+
+
+def test_a_kv_type_that_it_speaks_of_is_left_to_the_model_where_it_was_chosen() -> None:
+    error = "ValueError: Only some odd scaling factor for fp8 KV cache"
+    assert {"kv_cache_dtype": "auto"} in [fix.set for fix in death(error, ", 'kv_cache_dtype': 'fp8'").fixes]
+    assert not any(fix.set for fix in death(error).fixes)
+
+
+def test_weights_that_were_to_lie_in_memory_do_so_with_the_older_runner() -> None:
+    error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB."
+    at = "vllm/model_executor/model_loader/base_loader.py"
+    fixes = death(error, ", 'cpu_offload_gb': 12", at=at, version="0.26.0").fixes
+    assert {"VLLM_USE_V2_MODEL_RUNNER": "0"} in [fix.env for fix in fixes]
+    assert not any(fix.env for fix in death(error, at=at, version="0.26.0").fixes)
+
+
+def test_the_experts_of_one_gpu_are_not_split_over_fewer() -> None:
+    at = "vllm/model_executor/layers/fused_moe/fused_moe.py"
+    error = "AssertionError: intermediate_size must be divisible by 128 here"
+    alone = death(error, at=at)
+    assert alone.symptom == "kernel-divides" and not any(fix.set for fix in alone.fixes)
+    four = death(
+        "AssertionError: intermediate_size must be divisible by 128 here", ", 'tensor_parallel_size': 4", at=at
+    )
+    assert four.fixes[0].set == {"tensor_parallel": 2}
