@@ -107,10 +107,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="config-file",
-        patterns=(r"yaml\.(?:scanner|parser|constructor)\.\w+Error: (?P<what>[^\n]{1,120})",),
+        patterns=(
+            r"yaml\.(?:scanner|parser|constructor)\.\w+Error: (?P<what>[^\n]{1,120})",
+            r"Config file must be of a yaml/yml type\. (?P<what>[^\n]{1,60})",
+        ),
         versions="0.6 to 0.33",
         explain=say("The file of --config is no valid YAML: {what}.", "The file of --config is no valid YAML."),
-        fixes=do("Correct the line that the message names; flags stand there without dashes, one a line."),
+        fixes=do(
+            "Write it as YAML, in a file that ends in .yaml: flags stand there without dashes, one a line.",
+            "Correct the line that the message names.",
+        ),
     ),
     Symptom(
         id="load-format",

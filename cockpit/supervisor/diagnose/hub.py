@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import do, reason, say
+from cockpit.supervisor.diagnose.words import do, reason, say, without
 
 
 def _missing(seen: Evidence) -> str:
@@ -135,6 +135,24 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=_token_fixes,
     ),
     Symptom(
+        id="revision",
+        patterns=(
+            r"Revision Not Found for url: https?://\S+?/(?:resolve|raw|tree|revision)/(?P<revision>[^/\s]+)",
+            r"Invalid rev id: (?P<revision>\S+)",
+            r"RevisionNotFoundError",
+        ),
+        versions="any",
+        explain=say(
+            "The repository has no revision {revision}: no branch, tag or commit of that name.",
+            "The repository does not have the revision that the command asks for.",
+        ),
+        fixes=do(
+            without("revision", ": the main branch counts"),
+            "Correct --revision (--tokenizer-revision, --code-revision): the repository's Files page lists branches "
+            "and tags.",
+        ),
+    ),
+    Symptom(
         id="model-not-found",
         patterns=(
             r"Repo id must (?:be in the form|use alphanumeric chars)[^\n]*?: ?'(?P<model>[^'\n]+)'(?:\.|$| )",
@@ -150,7 +168,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Can't load the configuration of ['\"](?P<model>[^'\"]+)",
             r"No supported config format found in (?P<model>\S+?)\.?(?:\s|$)",
             r"Could not detect config format for no config file found",
-            r"RevisionNotFoundError",
             r"[Mm]odel path .{0,200}(?:does not exist|not found)",
         ),
         versions="any",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import do, say
+from cockpit.supervisor.diagnose.words import do, say, without
 
 _OWN = (
     r"(?:Model|Vllm|Cache|Parallel|Scheduler|Speculative|Compilation|Device|Load|Pooler|Kernel|Attention|Engine"
@@ -34,6 +34,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"has no attribute '?all_special_tokens_extended",
             r"AmbiguousGlobalPerLayerAttributeError",
+            r"module 'transformers' has no attribute 'AutoModelForVision2Seq'",
             r"cannot import name '(?:LogitsWarper|TRANSFORMERS_CACHE|HybridCache|SlidingWindowCache"
             r"|AutoModelForVision2Seq|is_torch_fx_available|is_flash_attn_greater_or_equal_2_10|is_torch_greater_or_equal_than_\d_\d+"
             r"|is_tf_available|FLAX_\w+|TF_\w+)' from 'transformers",
@@ -41,6 +42,40 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say("The transformers in vLLM's environment is newer than this vLLM can work with."),
         fixes=_older,
+    ),
+    Symptom(
+        id="transformers-too-new",
+        patterns=(r"^KeyError: 'default'",),
+        frames=r"^modeling_\w+\.py:",
+        versions="any",
+        explain=say(
+            "The model brings code of its own that was written for transformers 4: version 5 has no rope type "
+            "default."
+        ),
+        fixes=do(
+            without("trust_remote_code", " where vLLM has a class of its own for the model"),
+            "Or use a vLLM with transformers 4, or a release of the model whose code is for 5.",
+        ),
+    ),
+    Symptom(
+        id="transformers-mismatch",
+        patterns=(
+            rf"^AttributeError: '(?!{_OWN})(?P<class>\w+Config)' object has no attribute "
+            r"'(?P<name>num_attention_heads|num_key_value_heads|num_hidden_layers|hidden_size|vocab_size|head_dim"
+            r"|max_position_embeddings|intermediate_size|rms_norm_eps)'",
+        ),
+        versions="any",
+        explain=say(
+            "This vLLM does not know the model's configuration: it looks for {name} at the top of {class}, which "
+            "keeps it elsewhere (in its text part). The model is newer than this vLLM, or none that it serves.",
+            "This vLLM does not know the model's configuration: the model is newer than this vLLM, or none that it "
+            "serves.",
+        ),
+        fixes=do(
+            "Upgrade vLLM, with the transformers that it asks for.",
+            "If it is the newest, the model needs a class that it does not have: use the engine that its card names.",
+            "If transformers was changed by hand: " + _ANEW[0].lower() + _ANEW[1:],
+        ),
     ),
     Symptom(
         id="transformers-mismatch",

@@ -77,6 +77,33 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="lora-unsupported",
+        patterns=(
+            r"PEFTHelper\.__init__\(\) missing \d+ required positional arguments?: (?P<missing>[^\n]{1,120})",
+            r"Missing required configuration fields: (?P<missing>[^\n]{1,120})",
+        ),
+        versions="0.6 to 0.33",
+        explain=say(
+            "adapter_config.json is not that of a LoRA adapter: it lacks {missing}.",
+            "adapter_config.json is not that of a LoRA adapter.",
+        ),
+        fixes=do(
+            "Name the folder that training saved the LoRA in: its adapter_config.json has r, lora_alpha and "
+            "target_modules.",
+            "Other kinds of adapters (prompt tuning, IA3) must be merged into the model first.",
+        ),
+    ),
+    Symptom(
+        id="lora-modules",
+        patterns=(r"argument --lora-modules: Invalid fields: \[?'?(?P<given>[^'\]\n]{1,120})",),
+        versions="0.6 to 0.33",
+        explain=say("--lora-modules has {given}, which names no adapter.", "--lora-modules names no adapter."),
+        fixes=do(
+            "Give each as NAME=PATH, with a space between them; NAME is what requests ask for as the model.",
+            'Or as JSON in single quotes: \'{{"name": "sql", "path": "/adapters/sql"}}\'.',
+        ),
+    ),
+    Symptom(
         id="lora-off",
         patterns=(r"LoRA is not enabled", r"Got lora_request .{0,300} but LoRA is not enabled"),
         versions="0.3 to 0.33",

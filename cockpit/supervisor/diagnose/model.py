@@ -108,6 +108,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=_ROPE_FIXES,
     ),
     Symptom(
+        id="pooling-runner",
+        patterns=(r"'(?P<model>\w+)' object has no attribute 'pooler'",),
+        versions="0.6 to 0.10",
+        explain=say(
+            "A client asks for embeddings or scores, and vLLM runs {model} as a model that writes text.",
+            "A client asks for embeddings or scores, and vLLM runs the model as one that writes text.",
+        ),
+        fixes=do(
+            added("runner=pooling", "Start it with --runner pooling (--task embed or --task score before 0.10)."),
+            "A reranker that is a language model (Qwen3-Reranker) needs the --hf-overrides of its card as well, and "
+            "vLLM 0.9.2 or later.",
+        ),
+    ),
+    Symptom(
         id="arch-failed-inspect",
         patterns=(
             r"failed to be inspected",

@@ -48,8 +48,9 @@ _RENAMED = re.compile(
 )
 _SENTENCES = re.compile(r"(?<=[.;!])\s+|,? (?=please )")
 _VERBS = (
-    "add|adjust|change|choose|convert|decrease|disable|do not|either|enable|ensure|give|increase|install|leave|load|"
-    "lower|make sure|omit|pass|provide|raise|reduce|remove|rename|select|set|specify|switch|try|unset|upgrade|use"
+    "add|adjust|change|choose|consider|convert|decrease|disable|do not|either|enable|ensure|give|increase|install|"
+    "leave|load|lower|make sure|omit|pass|provide|raise|reduce|remove|rename|select|set|specify|switch|try|unset|"
+    "upgrade|use"
 )
 _ASKS = re.compile(
     r"^(?:please |you (?:can|could|may|should|must) |(?:or|so|then|otherwise,?) )*"
@@ -83,6 +84,9 @@ _UNKNOWN = re.compile(
     r"(?:: |\s(?=[`'\"]))"
     r"[`'\"]?(?P<given>[\w.-]{1,60})[`'\"]?(?:[.,;]|$)"
 )
+_INVALID = re.compile(
+    r"(?:Invalid|Unsupported) (?P<name>[a-z]\w*) (?P<given>\S{1,80})\. M(?P<rule>ust be [^.;]{2,140})"
+)
 _SIDE = 60
 """Characters of what a sentence sets against something else."""
 _LISTED = re.compile(
@@ -103,7 +107,9 @@ def asked(seen: Evidence) -> list[Fix]:
 
 def refused(otherwise: Fixes) -> Fixes:
     """What a refusal of the command asks for, best first; else what is told of any."""
-    return lambda seen: asked(seen) or _read(seen, (_needed, _clashing, _listed, _ruled, _another)) or otherwise(seen)
+    return lambda seen: (
+        asked(seen) or _read(seen, (_needed, _clashing, _listed, _must_be, _ruled, _another)) or otherwise(seen)
+    )
 
 
 def _read(seen: Evidence, readers: tuple[_Reader, ...]) -> list[Fix]:
@@ -223,6 +229,12 @@ def _ruled(text: str, shown: _Shown, seen: Evidence) -> Iterator[Fix]:
     match = _MUST.search(text)
     if match is not None and not _OF_THE_MODEL.fullmatch(_plain(match["name"])):
         yield Fix(text=f"Change {shown(match['name'])}: it {match['rule'].strip()}.")
+
+
+def _must_be(text: str, shown: _Shown, seen: Evidence) -> Iterator[Fix]:
+    match = _INVALID.match(text)
+    if match is not None:
+        yield Fix(text=f"Give another {match['name']} than {match['given']}: it m{match['rule'].strip()}.")
 
 
 def _another(text: str, shown: _Shown, seen: Evidence) -> Iterator[Fix]:

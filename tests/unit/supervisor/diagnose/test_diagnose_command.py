@@ -45,6 +45,11 @@ from cockpit.supervisor.diagnose.files import diagnose_lines
             "a number instead of 90%",
         ),
         ("vllm serve: error: argument --api-key: expected at least one argument", "flag-value", "--api-key=VALUE"),
+        (
+            "vllm serve: error: argument --lora-modules: Invalid fields: ['/adapters/sql']. Each must be name=path.",
+            "lora-modules",
+            "NAME=PATH",
+        ),
         ("vllm: error: unrecognized arguments: --odd-thing", "unknown-flag", "Take it out or correct it"),
     ],
 )

@@ -101,6 +101,12 @@ def refusal(sentence: str, given: str = "", what: str = "VllmConfig") -> Diagnos
             "",
             ["Give one of: triton, flashinfer."],
         ),
+        (
+            "Invalid middleware token_auth.authentication. Must be a function or a class.",
+            "",
+            "",
+            ["Give another middleware than token_auth.authentication: it must be a function or a class."],
+        ),
         ("Unknown dtype: 'int3'", "", "", ["Give another dtype than int3: this vLLM does not know it."]),
         (
             "suffix_decoding_min_token_prob=7 must be in [0, 1]",
