@@ -69,6 +69,31 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="driver-library",
+        patterns=(
+            r"(?P<file>libcuda\.so\.1|libnvidia-ml\.so\.1|libnvidia-ptxjitcompiler\.so\.1): cannot open shared "
+            r"object",
+            r"NVML Shared Library Not Found",
+            r"NVMLError_LibraryNotFound",
+            r"Device string must not be empty",
+        ),
+        versions="any",
+        explain=say(
+            "The driver's library {file} is not found: the container was started without GPUs, or the library is "
+            "not on "
+            "its path, or the machine has no NVIDIA driver.",
+            "The driver's libraries are not found: the container was started without GPUs, or they are not on its "
+            "path, "
+            "or the machine has no NVIDIA driver.",
+        ),
+        fixes=do(
+            "Start the container with --gpus all; a pod needs runtimeClassName: nvidia and a limit of "
+            "nvidia.com/gpu. "
+            "`nvidia-smi` must work in it.",
+            "Where the driver is mounted (GKE: /usr/local/nvidia/lib64) put that folder into LD_LIBRARY_PATH.",
+        ),
+    ),
+    Symptom(
         id="container-command",
         patterns=(
             r'exec: "(?P<command>[^"\n]{1,100})": (?:executable file not found|stat [^\n]{1,200}no such file)',

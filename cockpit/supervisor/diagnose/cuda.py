@@ -148,13 +148,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Cannot access accelerator device when none is available",
             r"Found no NVIDIA driver",
             r"Torch not compiled with CUDA enabled",
-            r"CUDA unknown error",
             r"CUDA driver initialization failed",
             r"Unexpected error from cudaGetDeviceCount",
             r"no CUDA-capable device is detected",
             r"libnvidia-ml\.so",
-            r"NVML Shared Library Not Found",
-            r"CUDA-capable device\(s\) is/are busy or unavailable",
         ),
         versions="any",
         explain=say("vLLM sees no usable GPU."),
@@ -179,14 +176,23 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="main-guard",
+        patterns=(r"bootstrapping phase",),
+        versions="any",
+        explain=say(
+            "A script starts vLLM at its top level, and each worker, which reads the script again, would start it "
+            "too."
+        ),
+        fixes=do('Put what starts it below `if __name__ == "__main__":` in the script.'),
+    ),
+    Symptom(
         id="cuda-fork",
         patterns=(
             r"Cannot re-initialize CUDA in forked subprocess",
-            r"bootstrapping phase",
             r"CUDA error: initialization error",
         ),
         versions="any",
-        explain=say("CUDA was used before the workers were forked, or a script starts vLLM without a main guard."),
+        explain=say("CUDA was used before the workers were forked: a forked process cannot use it again."),
         fixes=do(Fix(text="Spawn the workers.", env={"VLLM_WORKER_MULTIPROC_METHOD": "spawn"})),
     ),
     Symptom(

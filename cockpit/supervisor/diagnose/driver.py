@@ -153,6 +153,53 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="mps",
+        patterns=(
+            r"MPS client failed to connect",
+            r"MPS server is not ready",
+            r"\bError 80[5-9]: ",
+            r"cudaErrorMps\w+",
+        ),
+        versions="any",
+        explain=say("The GPU is shared through MPS, and its control daemon does not run or does not answer."),
+        fixes=do(
+            "Start it anew: `echo quit | nvidia-cuda-mps-control`, then `nvidia-cuda-mps-control -d`; a container "
+            "needs "
+            "the host's CUDA_MPS_PIPE_DIRECTORY mounted and --ipc=host.",
+            Fix(text="Or do without MPS.", env={"CUDA_MPS_PIPE_DIRECTORY": None}),
+        ),
+    ),
+    Symptom(
+        id="gpu-busy",
+        patterns=(r"CUDA-capable device\(s\) is/are busy or unavailable", r"cudaErrorDevicesUnavailable"),
+        versions="any",
+        explain=say(
+            "The GPU takes no further process: its compute mode is exclusive and another one has it, MPS stands in "
+            "between, or it hangs."
+        ),
+        fixes=do(
+            "`nvidia-smi -q -d COMPUTE` shows the mode: set it back with `nvidia-smi -c DEFAULT`, and end what else "
+            "holds "
+            "the GPU.",
+            "With MPS start its daemon anew, or leave it out; a GPU that hangs needs a reboot.",
+        ),
+    ),
+    Symptom(
+        id="uvm",
+        patterns=(r"CUDA unknown error", r"\bError 999: ", r"cudaErrorUnknown"),
+        versions="any",
+        explain=say(
+            "CUDA cannot start although the driver may answer: most often the module nvidia_uvm is broken after a "
+            "suspend, or /dev/nvidia-uvm is missing."
+        ),
+        fixes=do(
+            "Load it anew: `sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm`, or reboot; `ls /dev/nvidia-uvm` must "
+            "show it, "
+            "in a container too.",
+            "If CUDA_VISIBLE_DEVICES is set it must name GPUs that are there.",
+        ),
+    ),
+    Symptom(
         id="driver-too-old",
         patterns=(
             r"The NVIDIA driver on your system is too old",

@@ -194,6 +194,29 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Wait some minutes and start again; set HF_TOKEN, with which the limits are wider."),
     ),
     Symptom(
+        id="proxy",
+        patterns=(
+            r"Using SOCKS proxy, but the 'socksio' package is not installed",
+            r"Missing dependencies for SOCKS support",
+            r"Tunnel connection failed: (?P<code>\d{3})",
+            r"Unknown scheme for proxy URL",
+            r"Proxy Authentication Required",
+            r"Cannot connect to proxy",
+        ),
+        versions="any",
+        explain=say(
+            "A proxy is set (HTTPS_PROXY, ALL_PROXY) that refuses the connection ({code}).",
+            "A proxy is set (HTTPS_PROXY, ALL_PROXY) that cannot be used as it is.",
+        ),
+        fixes=do(
+            "Correct or unset HTTP_PROXY, HTTPS_PROXY and ALL_PROXY (and in lower case); "
+            "NO_PROXY=localhost,127.0.0.1 "
+            "keeps the server's own addresses out.",
+            "For a SOCKS proxy: `uv pip install 'httpx[socks]' 'requests[socks]'` into vLLM's environment.",
+            "Or give the path of a folder that has the model.",
+        ),
+    ),
+    Symptom(
         id="hub-offline",
         patterns=(
             r"outgoing traffic has been disabled",

@@ -50,7 +50,10 @@ _FRAME = re.compile(
 _PACKAGES = ("site-packages/", "dist-packages/", "/vllm/")
 """What a package's files lie in; a clone of vLLM has its package in a folder of the same name."""
 _PYTHON = re.compile(r"/lib(?:64)?/python3\.\d+/")
-_KERNEL = re.compile(r"NVRM: |AMD-Vi: |Out of memory: Killed process|oom-kill:")
+_KERNEL = re.compile(
+    r"NVRM: |AMD-Vi: |Out of memory: Killed process|oom-kill:|killed by the OOM killer|result "
+    r"'oom-kill'|oom[_-]kill event"
+)
 """The kernel's own word: it comes before what processes make of it."""
 _NO_TROUBLE = re.compile(
     r", retrying \d+ of \d+$|thrown while requesting|Retrying in \d"

@@ -31,7 +31,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do(
             "Use vLLM's container image or a newer system (`ldd --version` says what there is); a release's wheel "
             "may ask for less than a nightly's.",
-            "For GLIBCXX alone a newer libstdc++ (conda's libstdcxx-ng) is enough.",
+            "For GLIBCXX or CXXABI a newer libstdc++ is enough, conda's libstdcxx-ng for one: put its folder "
+            "($CONDA_PREFIX"
+            "/lib) first in LD_LIBRARY_PATH, before the system's.",
         ),
     ),
     Symptom(

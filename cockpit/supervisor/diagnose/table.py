@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cockpit.supervisor.diagnose import (
     attention,
+    caches,
     command,
     connectors,
     container,
@@ -21,9 +22,12 @@ from cockpit.supervisor.diagnose import (
     lora,
     memory,
     model,
+    nodes,
     notices,
     operators,
+    orchestrator,
     overlays,
+    packages,
     parallel,
     process,
     quantization,
@@ -39,6 +43,10 @@ from cockpit.supervisor.diagnose.types import Symptom
 SYMPTOMS: tuple[Symptom, ...] = (
     *overlays.SYMPTOMS,
     *container.SYMPTOMS,
+    *orchestrator.SYMPTOMS,
+    *packages.SYMPTOMS,
+    *caches.SYMPTOMS,
+    *nodes.SYMPTOMS,
     *kv.SYMPTOMS,
     *unified.SYMPTOMS,
     *memory.SYMPTOMS,

@@ -90,6 +90,24 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Install the toolkit of torch's version, and point CUDA_HOME at it."),
     ),
     Symptom(
+        id="cuda-home",
+        patterns=(
+            r"(?P<file>:?/[^\s:']+/bin/nvcc): not found",
+            r"No such file or directory: '(?P<file>[^'\n]+/bin/nvcc)'",
+        ),
+        when=lambda seen: seen.groups.get("file") != "/usr/local/cuda/bin/nvcc",
+        versions="any",
+        explain=say(
+            "A kernel is compiled at boot, and CUDA_HOME leads to {file}, which is not there.",
+            "A kernel is compiled at boot, and CUDA_HOME leads to no compiler.",
+        ),
+        fixes=do(
+            "Correct CUDA_HOME: the one folder above bin/nvcc (`which nvcc` shows it), without a colon.",
+            "Without any nvcc install the CUDA toolkit that matches torch.",
+            Fix(text="Or do without FlashInfer's sampler.", env={"VLLM_USE_FLASHINFER_SAMPLER": "0"}),
+        ),
+    ),
+    Symptom(
         id="no-nvcc",
         patterns=(
             r"Could not find nvcc",
