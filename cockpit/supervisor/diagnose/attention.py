@@ -222,6 +222,22 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="attention-card",
+        patterns=(
+            r"vllm_flashmla_C is not available",
+            r"FlashMLA (?:Dense |Sparse )?is (?:only|not) (?:supported|available)",
+        ),
+        versions="0.8 to 0.33",
+        explain=say(
+            "FlashMLA is made for H100 and B200 only: this card has none of it, or this build was made without it."
+        ),
+        fixes=do(
+            without("attention_backend", " and let vLLM choose"),
+            "Choose --attention-backend TRITON_MLA; sparse attention (DeepSeek V3.2 and later) has no way "
+            "round it: use a newer vLLM or an H100.",
+        ),
+    ),
+    Symptom(
+        id="attention-card",
         patterns=(r"TllmGen\w*[^\n]{0,300}[Uu]nsupported architecture", r"trtllm-gen[^\n]{0,200}not support"),
         versions="0.10 to 0.33",
         explain=say(

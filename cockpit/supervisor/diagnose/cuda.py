@@ -226,6 +226,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
             *_of_the_states(seen),
             Fix(text="Upgrade vLLM or go back to the last version that worked."),
             *_without_draft(seen),
+            *(
+                [without("enable_lora", ": its kernels failed, the model may do without")]
+                if seen.in_frames(r"lora")
+                else []
+            ),
             *no_graphs(seen),
             Fix(
                 text="For the true place of the fault start once with blocking launches.",
@@ -300,6 +305,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say("A CUDA library could not start: most often the GPU had no memory left for it."),
         fixes=lambda seen: [*less_utilization(seen), Fix(text="Make sure that nothing else uses the GPU.")],
+    ),
+    Symptom(
+        id="sleep-allocator",
+        patterns=(r"CUDA Error: (?P<what>[^\n]{3,60}?) at \S*cumem_allocator\.cpp",),
+        versions="0.7 to 0.33",
+        explain=say(
+            "The allocator of sleep mode failed ({what}): memory was freed or mapped twice, or is gone.",
+            "The allocator of sleep mode failed.",
+        ),
+        fixes=do(without("enable_sleep_mode"), "Or upgrade vLLM; wake it up only when the memory is free again."),
     ),
     Symptom(
         id="expandable-segments",

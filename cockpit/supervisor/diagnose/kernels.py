@@ -7,7 +7,7 @@ import re
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import do, joined, plain_kv, say, without
 
-_SPARSE = r":(?:fp8_\w*mqa_logits|\w*sparse_attn_indexer\w*)$"
+_SPARSE = r":(?:fp8_\w*mqa_logits|\w*sparse_attn_indexer\w*|tf32_hc_\w+|mhc_\w+)$"
 """Sparse attention, which has no other kernels than DeepGEMM's."""
 _DEEP_GEMM_REASON = re.compile(r"(?:Assertion error|CUDA \w+ error) \([^)\n]{1,300}\): (?P<reason>[^\n]{3,120})")
 _NO_DEEP_GEMM = Fix(text="Do without DeepGEMM: vLLM has other FP8 kernels.", env={"VLLM_USE_DEEP_GEMM": "0"})
@@ -23,6 +23,11 @@ def _deep_gemm(seen: Evidence) -> str:
 
 
 def _deep_gemm_fixes(seen: Evidence) -> list[Fix]:
+    if seen.in_frames(_SPARSE) and "Unsupported architecture" in seen.incident.text:
+        return [
+            Fix(text="Use an H100, B200 or newer card: this part of the model has no other kernel in this release."),
+            Fix(text="Or use a newer vLLM, which may have one for this card."),
+        ]
     other = [] if seen.in_frames(_SPARSE) else [_NO_DEEP_GEMM]
     return [*other, Fix(text="Or use another release of vLLM: its wheel brings the DeepGEMM that it goes with.")]
 

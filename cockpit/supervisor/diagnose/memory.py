@@ -171,6 +171,17 @@ def _fitting_share(seen: Evidence) -> list[Fix]:
     return [Fix(text=f"Or fill only what is free: utilization {share:g}.", set={"gpu_memory_utilization": share})]
 
 
+def _fitting_budget(seen: Evidence) -> list[Fix]:
+    """What is free, and the weights that another process holds, which count into the share."""
+    free, total, share, wanted = (seen.number(name) for name in ("free", "total", "share", "wanted"))
+    if free is None or not total or share is None or wanted is None:
+        return []
+    fits = int(((free + total * share - wanted) / total - 0.005) * 100) / 100
+    if not 0.05 <= fits < share:
+        return []
+    return [Fix(text=f"Fill only what is free: utilization {fits:g}.", set={"gpu_memory_utilization": fits})]
+
+
 _FREE_BELOW = (
     r"Free memory on device\s*(?:\S+ )?\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup is less than "
     r"desired GPU memory"
@@ -199,6 +210,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=joined(
             _fitting_share, do("Or end what holds it: a desktop, a browser, a container, an earlier server.")
         ),
+    ),
+    Symptom(
+        id="free-below-util",
+        patterns=(
+            r"\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup is less than the engine's budget[^(]{0,80}"
+            r"\((?P<share>[\d.]+), (?P<wanted>[\d.]+) GiB",
+        ),
+        versions="0.30 to 0.33",
+        explain=say(
+            "Of the GPU {free} GiB are free, and the engine wants {wanted} beside weights that are held elsewhere.",
+            "The GPU has less free memory than the engine wants beside weights that are held elsewhere.",
+        ),
+        fixes=joined(_fitting_budget, do("Or end what holds it: `nvidia-smi` names the programs.")),
     ),
     Symptom(
         id="memory-profiling",

@@ -16,7 +16,11 @@ _OF_QUANTIZED = r"quant|scaled|awq|gptq|marlin|fp8|int8|fp4"
 
 def _on_cpu(seen: Evidence) -> bool:
     text, version = seen.incident.text, seen.boot.facts.vllm_version or ""
-    told = seen.arguments.get("platform") == "cpu" or "cpu" in version or seen.in_frames(r"^cpu\w*\.py:")
+    told = (
+        "cpu" in (seen.arguments.get("platform"), seen.arguments.get("device"))
+        or "cpu" in version
+        or seen.in_frames(r"^cpu\w*\.py:")
+    )
     return told or "'cpu_" in text or "onednn" in text
 
 
@@ -68,6 +72,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "The CPU build has no {op}: the checkpoint's quantization is one for GPUs.",
             "The CPU build lacks an operator: the checkpoint's quantization is one for GPUs.",
         ),
+        fixes=_other_checkpoint,
+    ),
+    Symptom(
+        id="wrong-build",
+        patterns=(r"Torch not compiled with CUDA enabled",),
+        when=lambda seen: _on_cpu(seen) and seen.in_frames(r"quant|awq|gptq|marlin|fp8|fused_moe"),
+        versions="0.5 to 0.33, CPU",
+        explain=say("The code of the checkpoint's quantization asks for a GPU, and this is the CPU build."),
         fixes=_other_checkpoint,
     ),
     Symptom(

@@ -12,7 +12,6 @@ from cockpit.supervisor.diagnose.types import Evidence, Explain, Fix, Fixes, Sym
 from cockpit.supervisor.diagnose.words import (
     added,
     do,
-    fewer_sequences,
     joined,
     no_draft,
     no_graphs,
@@ -75,6 +74,30 @@ def _mismatch(seen: Evidence) -> str:
     )
 
 
+_ENCODER = r"mm_encoder|vision|visual|vit|audio|image|thinker"
+_COMPILES = re.compile(
+    r"compil|ninja|nvcc|cubin|\.so\b|cache|\bbuild|\bload|symbol|ptx|import|KeyError|No such file", re.I
+)
+"""What is said of kernels that are made, found and loaded."""
+
+
+def _of_encoder(seen: Evidence) -> list[Fix]:
+    if not seen.in_frames(_ENCODER):
+        return []
+    other = added("mm_encoder_attn_backend=TORCH_SDPA", "Add --mm-encoder-attn-backend TORCH_SDPA: the plain kernel.")
+    return [other, *no_vision(seen)]
+
+
+def _of_compiled(seen: Evidence) -> list[Fix]:
+    if not is_fault(seen) and not _COMPILES.search(seen.incident.text):
+        return []
+    return [Fix(text="Delete what it compiled before (~/.triton/cache, ~/.cache/flashinfer), and start again.")]
+
+
+def _at_capture(seen: Evidence) -> list[Fix]:
+    return no_graphs(seen) if seen.incident.stage == "graphs" else []
+
+
 def _area(name: str, where: str, modules: str, fixes: Fixes) -> tuple[re.Pattern[str], Symptom]:
     symptom = Symptom(id=name, patterns=(), versions="any", explain=_said(where), fixes=fixes)
     if name == "checkpoint-mismatch":
@@ -100,16 +123,18 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
     ),
     _area(
         "kernel-failed",
-        "in a kernel that is compiled at boot",
+        "in a library of kernels",
         r"^(?:triton|flashinfer|deep_gemm|tilelang|cutlass|humming|quack|xformers|flash_attn\w*|deep_ep)/"
         r"|^vllm/(?:third_party|kernels|triton_utils|vllm_flash_attn)/",
         joined(
-            do(without("attention_backend", " and let vLLM choose")),
-            do(without("moe_backend", " and let vLLM choose")),
             do(
-                "Delete what it compiled before (~/.triton/cache, ~/.cache/flashinfer), and start again.",
-                "Install vLLM anew into an environment of its own: kernel libraries must be in its versions.",
+                without("attention_backend", " and let vLLM choose"),
+                without("moe_backend", " and let vLLM choose"),
+                without("linear_backend", " and let vLLM choose"),
             ),
+            _of_encoder,
+            _of_compiled,
+            do("Upgrade vLLM from its wheel or image, which bring the kernel libraries that go with it."),
         ),
     ),
     _area(
@@ -271,7 +296,7 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         "vllm-fault",
         "in PyTorch",
         r"^torch/",
-        joined(no_graphs, fewer_sequences, _OTHER_RELEASE),
+        joined(_OTHER_RELEASE, no_graphs),
     ),
 )
 """By module and function, ``vllm/v1/engine/core.py:run_engine_core``; of one frame the first that fits."""
@@ -304,7 +329,7 @@ def origin_of(seen: Evidence) -> Symptom | None:
         return msgspec.structs.replace(area, fixes=once(told, named, area.fixes))
     if area.id in ("checkpoint-mismatch", "compile-failed", "kv-connector-failed", "vllm-fault"):
         return msgspec.structs.replace(area, fixes=once(named, area.fixes))
-    return msgspec.structs.replace(area, id="vllm-fault", fixes=once(named, area.fixes, _FEWER_FLAGS))
+    return msgspec.structs.replace(area, id="vllm-fault", fixes=once(named, _at_capture, area.fixes, _FEWER_FLAGS))
 
 
 AREAS: tuple[Symptom, ...] = tuple(symptom for _, symptom in _AREAS)

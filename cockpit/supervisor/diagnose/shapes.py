@@ -57,6 +57,34 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="index-out-of-range",
+        patterns=(r"device-side assert triggered",),
+        frames=r":(?:_merge_multimodal_embeddings|embed_input_ids|get_input_embeddings|embed_multimodal)$",
+        versions="0.6 to 0.33",
+        explain=say(
+            "A token lies beyond the model's embeddings, or the prompt has not as many places for images as "
+            "the processor made: tokenizer, processor and model are not of one release."
+        ),
+        fixes=do(
+            "Take the tokenizer's and the processor's files from the original model, of the same release.",
+            "Install the transformers that this vLLM asks for (`pip check`).",
+        ),
+    ),
+    Symptom(
+        id="weights-not-unpacked",
+        patterns=(r"Hidden size mismatch (?P<a>\d+) != (?P<b>\d+)",),
+        versions="0.8 to 0.33",
+        explain=say(
+            "The experts' weights are {b} wide and the model {a}: they are packed, and the chosen kernel takes them "
+            "as they are.",
+            "The experts' weights are packed, and the chosen kernel takes them as they are.",
+        ),
+        fixes=do(
+            without("moe_backend", " and let vLLM choose"),
+            "Upgrade vLLM, or use the experts in a format that its card names for this GPU.",
+        ),
+    ),
+    Symptom(
         id="weights-not-unpacked",
         patterns=(
             rf"same dtype, but got: (?:c10::)?(?:B?Float16|BFloat16|Half|float) != (?:c10::)?{_PACKED}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cockpit.supervisor.diagnose.settings import in_use
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import do, no_draft, say
 
@@ -81,6 +82,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         id="dflash-hybrid-page",
         patterns=(r"^(?:AssertionError|NotImplementedError)\b",),
         frames=r":(?:unify_kv_cache_spec_page_size|_resolve_layer_attention|unify_hybrid_kv_cache_specs)$",
+        when=lambda seen: in_use("speculative_tokens", seen) != 0,
         versions="0.20 to 0.33",
         explain=_PAGES,
         fixes=_other_draft,

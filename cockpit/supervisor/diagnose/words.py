@@ -187,7 +187,9 @@ def without(flag: str, then: str = "") -> Fix:
 
 def added(flag: str, text: str = "") -> Fix:
     """To add a flag, by vLLM's name."""
-    return Fix(text=text or f"Add --{flag.replace('_', '-').replace('=', ' ')}.", adds=flag)
+    name, _, value = flag.partition("=")
+    words = f"--{name.replace('_', '-')} {value}".strip()
+    return Fix(text=text or f"Add {words}.", adds=flag)
 
 
 def no_vision(seen: Evidence) -> list[Fix]:

@@ -93,3 +93,24 @@ def test_the_experts_of_one_gpu_are_not_split_over_fewer() -> None:
         "AssertionError: intermediate_size must be divisible by 128 here", ", 'tensor_parallel_size': 4", at=at
     )
     assert four.fixes[0].set == {"tensor_parallel": 2}
+
+
+def test_an_encoder_that_a_kernel_refuses_may_have_another_kernel() -> None:
+    lines = [
+        f"{ENGINE}EngineCore failed to start.",
+        f"{ENGINE}Traceback (most recent call last):",
+        f'{ENGINE}  File "{PACKAGES}vllm/model_executor/layers/attention/mm_encoder_attention.py", line 1, in run',
+        f'{ENGINE}  File "{PACKAGES}vllm/vllm_flash_attn/flash_attn_interface.py", line 1, in call',
+        f"{ENGINE}RuntimeError: an odd tensor must be on CUDA",
+    ]
+    diagnosis = diagnose_lines(lines)
+    assert diagnosis.symptom == "kernel-failed" and "TORCH_SDPA" in diagnosis.fixes[3].text
+    assert not any("Delete what it compiled" in fix.text for fix in diagnosis.fixes)
+
+
+def test_a_budget_beside_other_weights_fits_into_what_is_free() -> None:
+    error = (
+        "ValueError: Free memory on device cuda:0 (9.21/23.55 GiB) on startup is less than the engine's budget after "
+        "excluding external process's weights (0.92, 13.4 GiB)."
+    )
+    assert death(error).fixes[0].set == {"gpu_memory_utilization": 0.73}
