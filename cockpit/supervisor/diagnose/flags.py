@@ -120,6 +120,22 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="load-format",
+        patterns=(r"only pre-sharded checkpoints are currently supported",),
+        versions="0.6 to 0.33",
+        explain=say(
+            "--load-format sharded_state reads weights that vLLM saved by rank, and the folder has plain ones."
+        ),
+        fixes=do(without("load_format", ": the plain loader reads them")),
+    ),
+    Symptom(
+        id="flag-value",
+        patterns=(r"dictionary update sequence element #\d+ has length \d+; 2 is required",),
+        versions="0.6 to 0.33",
+        explain=say("A flag that takes a JSON object got a text (--override-generation-config, --hf-overrides, …)."),
+        fixes=do("Give it as one JSON object in single quotes: '{{\"temperature\": 0.6}}', quoted only once."),
+    ),
+    Symptom(
+        id="load-format",
         patterns=(
             r"Load format `(?P<value>[^`\n]{1,60})` is not supported",
             r"[Uu]nknown load[_ ]format:? '?(?P<value>\w+)",

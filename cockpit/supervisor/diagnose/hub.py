@@ -324,51 +324,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
-        id="weights-incomplete",
-        patterns=(
-            r"Weight files referenced in index but missing: ?(?P<files>[^\n]{1,300})",
-            r"No such file or directory: ['\"]?(?P<files>[^'\"\n]*\d{5}-of-\d{5}\.(?:safetensors|bin))",
-        ),
-        versions="any",
-        explain=say(
-            "The index names files of weights that are not there: {files}. The download is not whole.",
-            "The index names files of weights that are not there: the download is not whole.",
-        ),
-        fixes=do(
-            "Download the model again, it goes on where it ended: `hf download REPO` (--local-dir for a folder).",
-            "A folder that links into a cache needs the cache mounted as well.",
-        ),
-    ),
-    Symptom(
-        id="weights-broken",
-        patterns=(r"^MemoryError\b",),
-        frames=r":(?:parse_safetensors_file_metadata|get_safetensors_\w+)$",
-        versions="0.11 to 0.33",
-        explain=say(
-            "A file of the weights is not what its name says, most likely a Git LFS pointer: vLLM read its first "
-            "bytes as the length of a header, which no memory holds."
-        ),
-        fixes=do("Get the files themselves: `git lfs pull` in the folder, or `hf download REPO --local-dir FOLDER`."),
-    ),
-    Symptom(
-        id="weights-broken",
-        patterns=(
-            r"SafetensorError",
-            r"Consistency check failed: file should be of size",
-            r"Error while deserializing header",
-            r"MetadataIncompleteBuffer",
-            r"InvalidHeader",
-            r"HeaderToo(?:Large|Small)",
-            r"unexpected EOF, expected \d+ more bytes",
-            r"PytorchStreamReader failed",
-            r"git-lfs\.github\.com/spec",
-            r"invalid load key, '",
-        ),
-        versions="any",
-        explain=say("A file of the weights is broken or not whole: an interrupted download, or a Git LFS pointer."),
-        fixes=do("Download the file again; compare its size with the repository's."),
-    ),
-    Symptom(
         id="permission",
         when=lambda seen: not seen.in_frames(r":(?:create_server_socket|bind)$"),
         patterns=(

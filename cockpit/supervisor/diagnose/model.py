@@ -72,6 +72,27 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=_newer_engine,
     ),
     Symptom(
+        id="model-version",
+        patterns=(r"only supports versions? (?P<known>[\d., ]{1,60}\d)\. Got version: \(?(?P<has>\d[\d., ]*)",),
+        versions="0.5 to 0.33",
+        explain=say(
+            "This vLLM's class knows versions {known} of the model, and the checkpoint is of version {has}, newer "
+            "than this vLLM.",
+            "The checkpoint is of a version of the model that is newer than this vLLM.",
+        ),
+        fixes=do("Upgrade vLLM."),
+    ),
+    Symptom(
+        id="rope-scaling",
+        patterns=(r"^AssertionError\s*$",),
+        frames=r":_get_and_verify_max_len$",
+        versions="0.4 to 0.6",
+        explain=say(
+            "The rope scaling of config.json has other names than this vLLM reads: the model is newer than it."
+        ),
+        fixes=do("Upgrade vLLM, with the transformers that it asks for."),
+    ),
+    Symptom(
         id="rope-scaling",
         patterns=(r"^KeyError: '(?P<key>type|rope_type)'",),
         frames=r":_get_and_verify_max_len$",
@@ -228,6 +249,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "config.json gives attention and KV heads that do not divide: it is another's.",
         ),
         fixes=do("Take the original model's config.json."),
+    ),
+    Symptom(
+        id="trust-remote-code",
+        patterns=(r"^EOFError: EOF when reading a line",),
+        frames=r":resolve_trust_remote_code$",
+        versions="any",
+        explain=say("The model brings Python code of its own, and nobody is there to answer whether it may run."),
+        fixes=do(added("trust_remote_code", "If you trust its authors, read the code and add --trust-remote-code.")),
     ),
     Symptom(
         id="trust-remote-code",

@@ -254,6 +254,44 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="remote-code-modules",
+        patterns=(r"No module named 'transformers_modules",),
+        versions="any",
+        explain=say(
+            "The model's own code is not where this process looks for it: another node does not have it, or the "
+            "folder of such code (HF_MODULES_CACHE) is another one or cannot be written."
+        ),
+        fixes=do(
+            "Give every node and process the same HF_HOME (or HF_MODULES_CACHE), writable, and --trust-remote-code.",
+        ),
+    ),
+    Symptom(
+        id="plugin-version",
+        patterns=(r"cannot import name '(?P<part>\w+)' from '(?P<name>vllm(?:\.\w+)*)' \(/",),
+        when=lambda seen: not seen.incident.modules.rpartition("\n")[2].startswith("vllm/"),
+        versions="any",
+        explain=say(
+            "A plugin or program beside vLLM asks {name} for {part}, which this release does not have: the two are "
+            "made for different versions.",
+            "A plugin or program beside vLLM is made for another version of it.",
+        ),
+        fixes=do(
+            "Install the plugin's release for this vLLM, or the vLLM that it names.",
+            "Or start without plugins to see whether the rest works: VLLM_PLUGINS= (empty), or uninstall it.",
+        ),
+    ),
+    Symptom(
+        id="command-broken",
+        patterns=(r"(?:^|[\s:])(?P<flag>--[a-z][\w-]+): (?:command )?not found\b",),
+        versions="any",
+        explain=say(
+            "The shell took {flag} for a command of its own: the line before it ends without a backslash, or has a "
+            "space after it, or JSON on it is not quoted.",
+            "The shell took a flag for a command of its own.",
+        ),
+        fixes=do("End each line but the last with a backslash and nothing after it; put JSON into single quotes."),
+    ),
+    Symptom(
         id="module-shadowed",
         patterns=(
             r"cannot import name '[^'\n]+' from '(?P<name>\w+)' \(unknown location\)",

@@ -169,6 +169,43 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="locale",
+        patterns=(
+            r"^UnicodeDecodeError: 'ascii' codec can't decode",
+            r"^UnicodeEncodeError: 'ascii' codec can't encode",
+        ),
+        versions="any",
+        explain=say("Python reads files as ASCII here, because the environment has no UTF-8 locale."),
+        fixes=do(Fix(text="Start it with UTF-8.", env={"PYTHONUTF8": "1"}), "Or set LANG=C.UTF-8."),
+    ),
+    Symptom(
+        id="mistral-format",
+        patterns=(r"Failed to load mistral '[^'\n]+' config",),
+        versions="0.12 to 0.33",
+        explain=say("The command asks for Mistral's own format, and the model has no params.json of it."),
+        fixes=do(
+            without(
+                "config_format", ", --load-format and --tokenizer-mode mistral: the model is in Hugging Face's format"
+            ),
+        ),
+    ),
+    Symptom(
+        id="multimodal-context",
+        patterns=(
+            r"^ValueError: The context length \((?P<context>\d+)\) of the model is too short to hold the multi-modal "
+            r"embeddings in the worst case \((?P<needed>\d+)",
+        ),
+        versions="0.6 to 0.8",
+        explain=say(
+            "The images or videos of one prompt may take {needed} tokens, and the context has {context}.",
+            "The images or videos of one prompt may take more tokens than the context has.",
+        ),
+        fixes=do(
+            "Allow fewer or smaller ones: --limit-mm-per-prompt, and max_pixels in --mm-processor-kwargs.",
+            "Or raise --max-model-len; later releases only warn of it.",
+        ),
+    ),
+    Symptom(
         id="tokenizer-tokens",
         patterns=(
             r"Non-consecutive added token '(?P<token>[^'\n]{1,60})' found",

@@ -45,6 +45,7 @@ from cockpit.supervisor.diagnose.files import diagnose_lines
             "a number instead of 90%",
         ),
         ("vllm serve: error: argument --api-key: expected at least one argument", "flag-value", "--api-key=VALUE"),
+        ("run.sh: line 9: --hf_overrides: command not found", "command-broken", "backslash"),
         (
             "vllm serve: error: argument --lora-modules: Invalid fields: ['/adapters/sql']. Each must be name=path.",
             "lora-modules",
