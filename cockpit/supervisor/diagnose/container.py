@@ -41,6 +41,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(
             r"could not select device driver .{0,20}with capabilities: \[\[gpu\]\]",
             r"unknown runtime specified nvidia",
+            r"unknown or invalid runtime name: nvidia",
             r"failed to discover GPU vendor from CDI",
             r"unresolvable CDI devices",
         ),

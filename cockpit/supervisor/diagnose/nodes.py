@@ -7,6 +7,15 @@ import re
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import do, less_utilization, say, without
 
+_NVLS = say(
+    "NCCL could not set up the multicast of the NVLink switch (NVLS): the fabric manager or a switch is in a wrong "
+    "state, "
+    "or the container may not use it."
+)
+_NVLS_FIXES = do(
+    Fix(text="Do without it; NVLink itself stays in use.", env={"NCCL_NVLS_ENABLE": "0"}),
+    "Then restart nvidia-fabricmanager with no GPU in use, or reboot; `nvidia-smi -q` must show Fabric: Completed.",
+)
 _MP = "On one machine leave Ray out: --distributed-executor-backend mp."
 
 
@@ -187,6 +196,63 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "Over several machines it needs InfiniBand with GPU access: /dev/infiniband in the container, IPC_LOCK, "
             "and "
             "the driver's options NVreg_EnableStreamMemOPs=1 and PeerMappingOverride=1.",
+        ),
+    ),
+    Symptom(
+        id="nccl-nvls",
+        patterns=(
+            r"Failed to bind NVLink SHARP",
+            r"NVLS\) Multicast[^\n]{0,80}(?:error|failed)",
+            r"NCCL_NVLS_ENABLE=0",
+        ),
+        versions="any",
+        explain=_NVLS,
+        fixes=_NVLS_FIXES,
+    ),
+    Symptom(
+        id="nccl-nvls",
+        patterns=(r"unhandled cuda error", r"ncclUnhandledCudaError", r"unhandled system error"),
+        when=lambda seen: seen.counts.get("nccl-nvls", 0) > 0,
+        versions="any",
+        explain=_NVLS,
+        fixes=_NVLS_FIXES,
+    ),
+    Symptom(
+        id="nccl-nvls",
+        notice="dead",
+        patterns=(r"transport/nvls\.cc:\d+[^\n]{0,40}NCCL WARN", r"NCCL WARN [^\n]{0,60}NVLS"),
+        versions="any",
+        explain=_NVLS,
+        fixes=_NVLS_FIXES,
+    ),
+    Symptom(
+        id="ray-socket",
+        patterns=(r"Could not connect to socket (?P<file>/\S*(?:raylet|plasma_store)\S*)",),
+        versions="any",
+        explain=say(
+            "Ray's processes meet at the socket {file}, which does not answer: its folder is on a network share or "
+            "of "
+            "another cluster, or Ray has died.",
+            "Ray's processes meet at a socket that does not answer.",
+        ),
+        fixes=do(
+            "Start Ray anew with its folder on a disk of each machine: `ray stop`, then `ray start --temp-dir "
+            "/tmp/ray …`.",
+            _MP,
+        ),
+    ),
+    Symptom(
+        id="host-address",
+        patterns=(r"^(?:\w+\.)*gaierror\b", r"^(?:\w+\.)*OSError: \[Errno (?:101|99|97|19)\]"),
+        frames=r":(?:get_ip|get_loopback_ip|get_open_port|_get_open_port|get_distributed_init_method|get_node_ip\w*)$",
+        versions="any",
+        explain=say(
+            "vLLM finds no address of this machine: its name is in no /etc/hosts or DNS, or it has no route."
+        ),
+        fixes=do(
+            Fix(text="On one machine name the loopback address.", env={"VLLM_HOST_IP": "127.0.0.1"}),
+            "Over several give each its own address in VLLM_HOST_IP; a line of /etc/hosts for the machine's name "
+            "helps too.",
         ),
     ),
     Symptom(

@@ -152,6 +152,58 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do("Run it from another folder (`cd ~`), or rename the file or folder that is in the way."),
     ),
     Symptom(
+        id="web-packages",
+        patterns=(r"'_IncludedRouter' object has no attribute",),
+        versions="0.6 to 0.24",
+        explain=say(
+            "fastapi 0.137 and later does not go with the prometheus-fastapi-instrumentator beside it: every "
+            "request fails."
+        ),
+        fixes=do(
+            "Install an older one into vLLM's environment: `uv pip install 'fastapi<0.137'`.",
+            "Or upgrade vLLM or prometheus-fastapi-instrumentator.",
+        ),
+    ),
+    Symptom(
+        id="web-packages",
+        patterns=(
+            r"PydanticUndefinedType' object is not subscriptable",
+            r"Unable to evaluate type annotation 'Required\[",
+            r"'FieldInfo' object has no attribute 'required'",
+        ),
+        versions="any",
+        explain=say(
+            "Packages in vLLM's environment are of versions that do not go together: one was made for another "
+            "pydantic."
+        ),
+        fixes=do(
+            "Upgrade those that the traceback names: `uv pip install -U pydantic fastapi openai`, and deepspeed, "
+            "peft and "
+            "accelerate if they are there; what vLLM does not need may go.",
+            _FRESH,
+        ),
+    ),
+    Symptom(
+        id="package-too-old",
+        patterns=(
+            r"cannot import name '(?P<symbol>\w+)' from "
+            r"'(?P<package>pydantic|fastapi|starlette|openai|typing_extensions"
+            r"|huggingface_hub|safetensors|tokenizers|compressed_tensors|xgrammar|mistral_common|numpy|google|protobuf)"
+            r"[\w.]*'",
+        ),
+        versions="any",
+        explain=say(
+            "{package} in vLLM's environment is of a version without {symbol}, which vLLM or another package asks "
+            "for.",
+            "A package in vLLM's environment is of another version than one that uses it asks for.",
+        ),
+        fixes=do(
+            "`pip check` names which versions do not go together; `uv pip install -U vllm` brings those that it "
+            "asks for.",
+            _FRESH,
+        ),
+    ),
+    Symptom(
         id="add-on-abi",
         patterns=(
             r"(?:site|dist)-packages/(?P<package>(?!vllm|torch/|torch_|nvidia/|functorch)\w+)[^\s:]*\.so[\w.]*: "

@@ -164,7 +164,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Segmentation fault",
             rf"{_EXIT}(?:139|134|-11|-6)\b",
             r"Fatal Python error",
-            r"terminate called after throwing an instance of",
             r"SIGSEGV",
             r"Segfault encountered",
             r" \(core dumped\)",
@@ -172,6 +171,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Signal: Segmentation fault",
             r"SIGABRT",
         ),
+        versions="any",
+        explain=say("It crashed in native code (CUDA, NCCL or a kernel library)."),
+        fixes=do(
+            "Look at `dmesg` for Xid lines.",
+            added("enforce_eager", "Start it with --enforce-eager to see whether the graphs are at fault."),
+            "Or with another vLLM version.",
+        ),
+    ),
+    Symptom(
+        id="segfault",
+        reports=True,
+        patterns=(r"terminate called after throwing an instance of",),
         versions="any",
         explain=say("It crashed in native code (CUDA, NCCL or a kernel library)."),
         fixes=do(
@@ -327,11 +338,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"\[Errno 23\] Too many open files in system",
             r"\[Errno 11\]",
             r"can't start new thread",
+            r"pthread_create failed",
+            r"thread constructor failed",
             r"Resource temporarily unavailable",
         ),
         versions="any",
         explain=say("The server ran into a limit of open files or threads."),
-        fixes=do("Raise the limits (ulimit -n 65536, ulimit -u) of the shell or the service that starts it."),
+        fixes=do(
+            "Raise the limits (ulimit -n 65536, ulimit -u) of the shell or the service that starts it; a container "
+            "has "
+            "--pids-limit and --ulimit nofile=65536, a unit TasksMax= and LimitNOFILE=.",
+        ),
     ),
     Symptom(
         id="file-missing",

@@ -157,6 +157,42 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="header-missing",
+        patterns=(r"fatal error: (?P<file>[\w./+-]{1,200}): No such file",),
+        versions="0.9 to 0.33",
+        explain=say(
+            "A kernel is compiled at boot, and the header {file} is not on this machine.",
+            "A kernel is compiled at boot, and a header is not on this machine.",
+        ),
+        fixes=do(
+            "Install the package that has it: `apt-file search {file}` or `dnf provides '*/{file}'` names it "
+            "(sanitizer/ "
+            "comes with the compiler's libasan and libgcc-dev).",
+            "Or use vLLM's container image, which has all that is compiled with.",
+        ),
+    ),
+    Symptom(
+        id="host-compiler",
+        patterns=(
+            r"unsupported GNU version! gcc versions later than (?P<most>\d+) are not supported",
+            r"unsupported GNU version",
+            r"-- unsupported clang version",
+        ),
+        versions="any",
+        explain=say(
+            "A kernel is compiled at boot, and this CUDA toolkit works with gcc {most} at most; the system's is "
+            "newer.",
+            "A kernel is compiled at boot, and the system's compiler is newer than this CUDA toolkit works with.",
+        ),
+        fixes=do(
+            "Install an older one and let nvcc take it: `apt install g++-12`, NVCC_PREPEND_FLAGS='-ccbin "
+            "/usr/bin/g++-12', "
+            "CC and CXX likewise.",
+            "Or a newer CUDA toolkit that matches torch, with CUDA_HOME set to it.",
+            Fix(text="Or do without FlashInfer's sampler.", env={"VLLM_USE_FLASHINFER_SAMPLER": "0"}),
+        ),
+    ),
+    Symptom(
         id="jit-build",
         patterns=(r"Ninja build failed", r"Error building extension", r"ninja: build stopped"),
         versions="0.10 to 0.33",
