@@ -156,6 +156,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="quantization-scheme",
+        patterns=(r"requires the following fields in (?P<file>[\w.]+): (?P<fields>[^\n]{2,120})",),
+        versions="0.7 to 0.33",
+        explain=say(
+            "The checkpoint's {file} lacks what vLLM must know of its quantization: {fields}.",
+            "The checkpoint's configuration lacks what vLLM must know of its quantization.",
+        ),
+        fixes=do(
+            "Take config.json and hf_quant_config.json of the original export: `cockpit inspect FOLDER` shows them.",
+            _OTHER_FORMAT,
+        ),
+    ),
+    Symptom(
         id="quantization-scale",
         patterns=(r"KeyError: '(?P<name>[^']*\.(?:[kvq]|kv|attn|attn_q|prob)_scale(?:_inv)?)'",),
         versions="0.5 to 0.33",

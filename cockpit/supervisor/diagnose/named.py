@@ -10,6 +10,9 @@ from cockpit.supervisor.diagnose.types import Evidence, Fix, Fixes
 from cockpit.supervisor.diagnose.words import no_draft, plain_kv, without
 
 _WORD = re.compile(r"--([a-z][a-z0-9-]+)|\b([a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b")
+_VARIABLE = re.compile(
+    r"(?<![Ss]et )(?<!`)\b(VLLM_[A-Z0-9_]{3,60})(=\w+)?(?= (?:requires|is|needs|only|does|must|cannot))"
+)
 _KV_TYPE = re.compile(r"\b(?:fp8|nvfp4|int8|quantized) kv[ _-]?cache|kv[ _-]?cache (?:d?type|quant)", re.IGNORECASE)
 _NOT_TO_LEAVE = frozenset(
     (
@@ -36,7 +39,14 @@ def named(seen: Evidence) -> list[Fix]:
     """To leave out, or to change, what the message names and the command gave."""
     text = seen.incident.text
     words = [(flag or word).replace("-", "_") for flag, word in _WORD.findall(text)]
-    return [fix for name in _given(words, text, seen) for fix in _undone(name, seen)]
+    return [*_variables(text, seen), *(fix for name in _given(words, text, seen) for fix in _undone(name, seen))]
+
+
+def _variables(text: str, seen: Evidence) -> list[Fix]:
+    """Variables that the message blames with their value, or that the server is known to have."""
+    told = seen.arguments.environment
+    names = [name for name, value in _VARIABLE.findall(text) if value or told.get(name) is not None]
+    return [Fix(text=f"Remove {name} from the environment.", env={name: None}) for name in dict.fromkeys(names)]
 
 
 def _given(words: list[str], text: str, seen: Evidence) -> Iterator[str]:

@@ -94,6 +94,12 @@ def _of_compiled(seen: Evidence) -> list[Fix]:
     return [Fix(text="Delete what it compiled before (~/.triton/cache, ~/.cache/flashinfer), and start again.")]
 
 
+def _other_attention(seen: Evidence) -> list[Fix]:
+    if seen.arguments.chosen("attention_backend") or seen.in_frames(r"mamba|gdn|linear_attn|cpu_attn|amx"):
+        return []
+    return [Fix(text="Name another backend than the one that vLLM chose by itself, with --attention-backend.")]
+
+
 def _at_capture(seen: Evidence) -> list[Fix]:
     return no_graphs(seen) if seen.incident.stage == "graphs" else []
 
@@ -111,6 +117,17 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
         "while torch.compile made the model's kernels",
         r"^(?:torch/(?:_inductor|_dynamo|_functorch|fx|_export)|vllm/compilation)/",
         joined(do(_COMPILE_ANEW), no_graphs, _OTHER_RELEASE),
+    ),
+    _area(
+        "exchange-failed",
+        "where the experts of the GPUs exchange their tokens",
+        r"^(?:deep_ep|nvshmem|pplx_kernels|nixl_ep)/|^vllm/distributed/device_communicators/all2all\.py"
+        r"|prepare_finalize",
+        do(
+            without("all2all_backend", " and let vLLM choose"),
+            "Or choose the exchange that needs no library of its own: --all2all-backend allgather_reducescatter.",
+            without("enable_expert_parallel", ": tensor parallel alone does without it"),
+        ),
     ),
     _area(
         "aiter-failed",
@@ -178,6 +195,7 @@ _AREAS: tuple[tuple[re.Pattern[str], Symptom], ...] = (
             do(without("attention_backend", " and let vLLM choose")),
             plain_kv,
             no_draft,
+            _other_attention,
             _OTHER_RELEASE,
         ),
     ),
@@ -326,7 +344,7 @@ def origin_of(seen: Evidence) -> Symptom | None:
         return None
     if not is_fault(seen):
         told: Fixes = do() if area.id == "config-refused" else asked
-        return msgspec.structs.replace(area, fixes=once(told, named, area.fixes))
+        return msgspec.structs.replace(area, fixes=once(told, named, _at_capture, area.fixes))
     if area.id in ("checkpoint-mismatch", "compile-failed", "kv-connector-failed", "vllm-fault"):
         return msgspec.structs.replace(area, fixes=once(named, area.fixes))
     return msgspec.structs.replace(area, id="vllm-fault", fixes=once(named, _at_capture, area.fixes, _FEWER_FLAGS))

@@ -74,6 +74,8 @@ def _fp4_fixes(seen: Evidence) -> list[Fix]:
         )
     if re.search(r"FP4 [Gg]emm|cutlass FP4 gemm", seen.incident.text):
         experts = Fix(text="Or let Marlin multiply the weights: --linear-backend marlin, where this vLLM has it.")
+    if not re.search(r"moe|expert|fp4", seen.incident.text, re.IGNORECASE):
+        return [Fix(text="Upgrade vLLM."), Fix(text="Or use an AutoRound or GPTQ 4-bit checkpoint.")]
     return [Fix(text="Upgrade vLLM."), experts, Fix(text="Or use an AutoRound or GPTQ 4-bit checkpoint.")]
 
 
@@ -306,6 +308,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"no cutlass_scaled_mm kernel",
             r"Failed to (?:run|initialize) cutlass FP[48]",
             r"FP4 gemm Runner",
+            r"cutlass_gemm_caller[^\n]{0,160}Error Internal",
             r"cutlass_\w+_sm\d+\w*: Error",
             rf"FP4[^\n]{{0,80}}{_NO_CARD}",
             rf"nvfp4[^\n]{{0,80}}{_NO_CARD}",

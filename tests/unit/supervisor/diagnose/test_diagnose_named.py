@@ -114,3 +114,19 @@ def test_a_budget_beside_other_weights_fits_into_what_is_free() -> None:
         "excluding external process's weights (0.92, 13.4 GiB)."
     )
     assert death(error).fixes[0].set == {"gpu_memory_utilization": 0.73}
+
+
+def test_a_variable_that_it_blames_is_to_be_removed() -> None:
+    at = "vllm/model_executor/layers/quantization/odd.py"
+    fixes = death("NotImplementedError: VLLM_ODD_BACKEND=w4a8 requires sizes that are even", at=at).fixes
+    assert fixes[0].env == {"VLLM_ODD_BACKEND": None}
+    asked_for = death("NotImplementedError: the odd one is off, set VLLM_ODD_BACKEND to use it", at=at).fixes
+    assert not any(fix.env for fix in asked_for)
+
+
+def test_an_attention_that_vllm_chose_may_be_another() -> None:
+    at = "vllm/v1/attention/backends/odd.py"
+    error = "NotImplementedError: the odd one has no soft cap"
+    assert any("--attention-backend" in text for text in texts(death(error, at=at)))
+    chosen = texts(death(error, ", 'attention_backend': 'FLASHINFER'", at=at))
+    assert not any("chose by itself" in text for text in chosen) and any("Leave --att" in text for text in chosen)
