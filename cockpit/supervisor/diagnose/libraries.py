@@ -122,6 +122,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="bitsandbytes-library",
+        patterns=(r"'NoneType' object has no attribute 'c(?:quantize|dequantize|gemm|get_|igemm|create)\w*'",),
+        versions="any",
+        explain=say("bitsandbytes has no library for this CUDA: it loaded without one, and fails where it needs it."),
+        fixes=do(
+            "Install the bitsandbytes that this vLLM asks for (`uv pip install -U bitsandbytes`); `python -m "
+            "bitsandbytes` says what it finds.",
+            "Or use the model in another 4-bit format (AutoRound, AWQ, GPTQ).",
+        ),
+    ),
+    Symptom(
         id="sound-library",
         patterns=(r"sndfile library not found", r"cannot load library '[^'\n]*libsndfile"),
         versions="any",

@@ -9,6 +9,8 @@ from cockpit.supervisor.diagnose.words import added, do, say, without
 def _unsupported(seen: Evidence) -> str:
     if "model" in seen.groups:
         return f"This vLLM's class {seen.groups['model']} takes no LoRA adapters."
+    if "layer" in seen.groups:
+        return f"This vLLM cannot put adapters on a {seen.groups['layer']} of this quantization."
     if "tensor" in seen.groups:
         return f"The adapter has a tensor that this vLLM cannot apply: {seen.groups['tensor']}."
     return "The adapter changes parts of the model that this vLLM cannot apply it to."
@@ -55,6 +57,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"classification head \w+, but token_classify only supports LoRA",
             r"contains fused 3D MoE weights",
             r"does not support fused MoE LoRA",
+            r"Unsupported base layer: (?P<layer>\w+)",
         ),
         versions="0.3 to 0.33",
         explain=_unsupported,
@@ -102,6 +105,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "Give each as NAME=PATH, with a space between them; NAME is what requests ask for as the model.",
             'Or as JSON in single quotes: \'{{"name": "sql", "path": "/adapters/sql"}}\'.',
         ),
+    ),
+    Symptom(
+        id="lora-unsupported",
+        patterns=(r"^AssertionError",),
+        frames=r"^(?:lora_(?:shrink|expand)\w*|fused_moe_lora\w*|punica_\w+)\.py:",
+        versions="0.8 to 0.33",
+        explain=say(
+            "The adapter's tensors do not have the shapes that this vLLM applies: trained on another base model, or "
+            "on parts such as the vision tower."
+        ),
+        fixes=_unsupported_fixes,
     ),
     Symptom(
         id="lora-off",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cockpit.supervisor.diagnose.settings import in_use
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
-from cockpit.supervisor.diagnose.words import added, count, do, reason, say
+from cockpit.supervisor.diagnose.words import added, count, do, reason, say, without
 
 _TEXT_ONLY = r"architectures \[.*?(?P<name>Qwen3_5\w*ForCausalLM|\w*(?:VL|_5|_6)\w*ForCausalLM)"
 
@@ -127,6 +127,21 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "The rope scaling of the model, or of --hf-overrides, is not whole.",
         ),
         fixes=_ROPE_FIXES,
+    ),
+    Symptom(
+        id="transformers-backend",
+        patterns=(r"^AttributeError: ", r"^TypeError: ", r"^KeyError: ", r"^NotImplementedError: "),
+        when=lambda seen: "/models/transformers" in seen.incident.modules,
+        versions="0.8 to 0.33",
+        explain=lambda seen: (
+            "This vLLM has no class of its own for the model and takes that of transformers, with which it fails: "
+            f"{reason(seen).rstrip('. ')}."
+        ),
+        fixes=do(
+            "Use a vLLM that has a class for the model: a newer one for a new model, an older one for a model whose "
+            "class went (Mllama after 0.10).",
+            without("pipeline_parallel_size", ": not every model of transformers can be split so"),
+        ),
     ),
     Symptom(
         id="pooling-runner",

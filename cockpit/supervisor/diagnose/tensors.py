@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cockpit.supervisor.diagnose.types import Evidence, Symptom
-from cockpit.supervisor.diagnose.words import added, do, reason, say, without
+from cockpit.supervisor.diagnose.words import added, do, joined, no_draft, reason, say, without
 
 _TENSOR = r"(?:qweight|qzeros|g_idx|scales|weight_(?:packed|shape|scale\w*|zero_point)|input_scale|zero_point)"
 _LOADS = r":(?:\w*weight_loader\w*|load_weights|_load_(?!adapter)\w+|load_(?:row|column|merged|qkv)\w*)$"
@@ -81,6 +81,38 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do(
             "Use another export of the checkpoint (router gate and small layers in bf16), or a vLLM that "
             "its card names.",
+        ),
+    ),
+    Symptom(
+        id="layer-unknown",
+        patterns=(r"^KeyError: '(?P<name>[\w.]+\.(?:attn|linear_attn|mixer|mamba|indexer|conv)(?:\.\d+)?)'",),
+        versions="0.8 to 0.33",
+        explain=say(
+            "vLLM has laid out no KV cache for {name}, and its model asks for it: a fault of this version with what "
+            "the command adds (pipeline parallel, a draft, a KV connector).",
+            "vLLM has laid out no KV cache for a layer that its model asks for: a fault of this version.",
+        ),
+        fixes=joined(
+            do(without("pipeline_parallel_size", ": tensor parallel alone takes another way")),
+            no_draft,
+            do(without("kv_transfer_config"), "Try another release of vLLM."),
+        ),
+    ),
+    Symptom(
+        id="layer-unquantized",
+        patterns=(
+            r"'(?P<layer>\w*(?:Linear|FusedMoE|Embedding))' object has no attribute "
+            r"'(?P<part>weight|bias|input_scale|weight_scale\w*|qweight)'",
+        ),
+        versions="0.3 to 0.33",
+        explain=say(
+            "This vLLM's class of the model reads {part} of a {layer}, which a layer of this quantization does not "
+            "have: the class and the checkpoint's format do not go together in this version.",
+            "This vLLM's class of the model and the checkpoint's quantization do not go together.",
+        ),
+        fixes=do(
+            "Upgrade vLLM, or use the release that the checkpoint's card names.",
+            "Or use the model in another format (FP8, AWQ, GPTQ, AutoRound, or unquantized).",
         ),
     ),
     Symptom(
