@@ -16,8 +16,7 @@ _KERNELS = r"(?:\.triton|triton[_/]|torchinductor|torch_compile_cache|\.cache/(?
 def _several(seen: Evidence) -> str:
     return (
         "Two processes, or two servers, wrote the same file of the kernel cache at once, or the cache lies on a "
-        "network "
-        "share."
+        "network share."
     )
 
 
@@ -47,6 +46,38 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "Mount a writable /tmp (Kubernetes: an emptyDir; docker: --tmpfs /tmp), or set TMPDIR to a folder that "
             "is.",
             "The caches need one too: HOME, HF_HOME, VLLM_CACHE_ROOT, TRITON_CACHE_DIR.",
+        ),
+    ),
+    Symptom(
+        id="permission",
+        patterns=(
+            rf"PermissionError: [^\n]*'(?P<file>[^'\n]*{_KERNELS}[^'\n]*)'",
+            rf"\[Errno 30\] Read-only file system: '(?P<file>[^'\n]*{_KERNELS}[^'\n]*)'",
+        ),
+        versions="any",
+        explain=say(
+            "The server may not write {file}, where kernels are cached: it is another user's, or read-only.",
+            "The server may not write where kernels are cached.",
+        ),
+        fixes=do(
+            Fix(text="Give it a folder of its own.", env=_LOCAL),
+            "Or correct the owner of the folder; a container needs a HOME that its user may write.",
+        ),
+    ),
+    Symptom(
+        id="permission",
+        patterns=(
+            r"PermissionError: [^\n]*'(?P<file>/\.(?:cache|config|local|triton|nv)\b[^'\n]*)'",
+            r"Read-only file system: '(?P<file>/\.(?:cache|config|local|triton|nv)\b[^'\n]*)'",
+        ),
+        versions="any",
+        explain=say(
+            "The server may not write {file}: its user has no home, so that HOME is /.",
+            "The server may not write below /: its user has no home.",
+        ),
+        fixes=do(
+            Fix(text="Give it a home that it may write.", env={"HOME": "/tmp"}),
+            "Mount a volume for HF_HOME, so that the model is not downloaded each time.",
         ),
     ),
     Symptom(

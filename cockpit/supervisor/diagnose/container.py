@@ -81,16 +81,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say(
             "The driver's library {file} is not found: the container was started without GPUs, or the library is "
-            "not on "
-            "its path, or the machine has no NVIDIA driver.",
+            "not on its path, or the machine has no NVIDIA driver.",
             "The driver's libraries are not found: the container was started without GPUs, or they are not on its "
-            "path, "
-            "or the machine has no NVIDIA driver.",
+            "path, or the machine has no NVIDIA driver.",
         ),
         fixes=do(
             "Start the container with --gpus all; a pod needs runtimeClassName: nvidia and a limit of "
-            "nvidia.com/gpu. "
-            "`nvidia-smi` must work in it.",
+            "nvidia.com/gpu. `nvidia-smi` must work in it.",
             "Where the driver is mounted (GKE: /usr/local/nvidia/lib64) put that folder into LD_LIBRARY_PATH.",
         ),
     ),

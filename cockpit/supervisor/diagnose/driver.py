@@ -42,8 +42,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(r"Driver/library version mismatch", r"RM has detected an NVML/RM version mismatch"),
         versions="any",
         explain=say(
-            "The NVIDIA kernel module and its library are of different versions: the driver was updated "
-            "without a reboot."
+            "The NVIDIA kernel module and its library are of different versions: the driver was updated without a "
+            "reboot."
         ),
         fixes=do("Reboot, or reload the nvidia modules."),
     ),
@@ -84,8 +84,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         when=lambda seen: "launch failure" not in seen.incident.text or _corrupting(seen),
         versions="any",
         explain=say(
-            "Memory was corrupted under load: on AMD boards with several GPUs usually the IOMMU; the "
-            "message is collateral."
+            "Memory was corrupted under load: on AMD boards with several GPUs usually the IOMMU; the message is "
+            "collateral."
         ),
         fixes=_IOMMU,
     ),
@@ -131,8 +131,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="any",
         explain=say(
-            "Another libcuda than the driver's own is loaded: CUDA's compatibility library of the container, or that "
-            "of a driver that was updated without a reboot."
+            "Another libcuda than the driver's own is loaded: CUDA's compatibility library of the container, or "
+            "that of a driver that was updated without a reboot."
         ),
         fixes=do(
             "In a container put the driver's libraries first: "
@@ -153,6 +153,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
     ),
     Symptom(
+        id="container-toolkit-old",
+        patterns=(r"cudaGetDeviceCount[\s\S]{0,240}Error 500: named symbol not found",),
+        versions="any",
+        explain=say(
+            "What passes the GPU into the container or WSL2 is older than the driver: CUDA finds only a part of it."
+        ),
+        fixes=do(
+            "Update Docker Desktop (4.31 or later) or nvidia-container-toolkit (1.15 or later), and `wsl --update`; "
+            "then restart them.",
+        ),
+    ),
+    Symptom(
         id="mps",
         patterns=(
             r"MPS client failed to connect",
@@ -164,8 +176,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         explain=say("The GPU is shared through MPS, and its control daemon does not run or does not answer."),
         fixes=do(
             "Start it anew: `echo quit | nvidia-cuda-mps-control`, then `nvidia-cuda-mps-control -d`; a container "
-            "needs "
-            "the host's CUDA_MPS_PIPE_DIRECTORY mounted and --ipc=host.",
+            "needs the host's CUDA_MPS_PIPE_DIRECTORY mounted and --ipc=host.",
             Fix(text="Or do without MPS.", env={"CUDA_MPS_PIPE_DIRECTORY": None}),
         ),
     ),
@@ -179,8 +190,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             "`nvidia-smi -q -d COMPUTE` shows the mode: set it back with `nvidia-smi -c DEFAULT`, and end what else "
-            "holds "
-            "the GPU.",
+            "holds the GPU.",
             "With MPS start its daemon anew, or leave it out; a GPU that hangs needs a reboot.",
         ),
     ),
@@ -194,8 +204,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             "Load it anew: `sudo rmmod nvidia_uvm; sudo modprobe nvidia_uvm`, or reboot; `ls /dev/nvidia-uvm` must "
-            "show it, "
-            "in a container too.",
+            "show it, in a container too.",
             "If CUDA_VISIBLE_DEVICES is set it must name GPUs that are there.",
         ),
     ),

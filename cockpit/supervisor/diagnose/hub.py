@@ -125,8 +125,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "The Hugging Face token is invalid or expired: with it the hub refuses public models too."
             if _INVALID.search(seen.incident.text)
             else "The token is known, but its account may not read this model: the licence is not accepted, or "
-            "the token lacks "
-            "the scope for gated repositories."
+            "the token lacks the scope for gated repositories."
             if "403" in seen.incident.text
             or "authorized list" in seen.incident.text
             or "awaiting" in seen.incident.text
@@ -210,8 +209,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             "Correct or unset HTTP_PROXY, HTTPS_PROXY and ALL_PROXY (and in lower case); "
-            "NO_PROXY=localhost,127.0.0.1 "
-            "keeps the server's own addresses out.",
+            "NO_PROXY=localhost,127.0.0.1 keeps the server's own addresses out.",
             "For a SOCKS proxy: `uv pip install 'httpx[socks]' 'requests[socks]'` into vLLM's environment.",
             "Or give the path of a folder that has the model.",
         ),

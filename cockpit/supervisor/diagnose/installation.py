@@ -32,8 +32,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "Use vLLM's container image or a newer system (`ldd --version` says what there is); a release's wheel "
             "may ask for less than a nightly's.",
             "For GLIBCXX or CXXABI a newer libstdc++ is enough, conda's libstdcxx-ng for one: put its folder "
-            "($CONDA_PREFIX"
-            "/lib) first in LD_LIBRARY_PATH, before the system's.",
+            "($CONDA_PREFIX/lib) first in LD_LIBRARY_PATH, before the system's.",
         ),
     ),
     Symptom(

@@ -9,8 +9,7 @@ from cockpit.supervisor.diagnose.words import do, less_utilization, say, without
 
 _NVLS = say(
     "NCCL could not set up the multicast of the NVLink switch (NVLS): the fabric manager or a switch is in a wrong "
-    "state, "
-    "or the container may not use it."
+    "state, or the container may not use it."
 )
 _NVLS_FIXES = do(
     Fix(text="Do without it; NVLink itself stays in use.", env={"NCCL_NVLS_ENABLE": "0"}),
@@ -48,8 +47,7 @@ def _too_few_fixes(seen: Evidence) -> list[Fix]:
     return [
         Fix(
             text="Over several machines say so on each: --nnodes N --node-rank R --master-addr ADDRESS (0.12 and "
-            "later), "
-            "or --distributed-executor-backend ray on the head of a Ray cluster."
+            "later), or --distributed-executor-backend ray on the head of a Ray cluster."
         ),
         Fix(
             text="Or --tensor-parallel-size as one machine has GPUs, and --pipeline-parallel-size as there are "
@@ -88,8 +86,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do(
             _MP,
             "Over several start the cluster anew (`ray stop --force`, then `ray start`): each node must reach the "
-            "head's "
-            "port, and the clocks, Ray and Python be the same.",
+            "head's port, and the clocks, Ray and Python be the same.",
         ),
     ),
     Symptom(
@@ -142,8 +139,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say(
             "A process waited for the others in vain: another machine or rank did not start, died, or cannot reach "
-            "the "
-            "first one.",
+            "the first one.",
         ),
         fixes=do(
             "Look at the log of every other node and rank: the one that ended first, or wrote nothing, is the cause.",
@@ -194,8 +190,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=do(
             without("all2all_backend", " and let vLLM choose"),
             "Over several machines it needs InfiniBand with GPU access: /dev/infiniband in the container, IPC_LOCK, "
-            "and "
-            "the driver's options NVreg_EnableStreamMemOPs=1 and PeerMappingOverride=1.",
+            "and the driver's options NVreg_EnableStreamMemOPs=1 and PeerMappingOverride=1.",
         ),
     ),
     Symptom(
@@ -231,8 +226,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say(
             "Ray's processes meet at the socket {file}, which does not answer: its folder is on a network share or "
-            "of "
-            "another cluster, or Ray has died.",
+            "of another cluster, or Ray has died.",
             "Ray's processes meet at a socket that does not answer.",
         ),
         fixes=do(

@@ -89,8 +89,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say(
             "Kubernetes restarted the container because its {probe} probe failed: vLLM answers only when the model "
-            "is "
-            "loaded, which took longer than the probe waits.",
+            "is loaded, which took longer than the probe waits.",
             "Kubernetes restarted the container because a probe failed before the model was loaded.",
         ),
         fixes=_PROBE_FIXES,
@@ -173,8 +172,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             "Give ExecStart the whole path of vllm in its environment (`/opt/vllm/bin/vllm serve …`), executable, "
-            "and "
-            "not below a home that User= or ProtectHome= keeps away.",
+            "and not below a home that User= or ProtectHome= keeps away.",
         ),
     ),
     Symptom(

@@ -6,8 +6,8 @@ from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import do, say
 
 _FRESH = (
-    "Install vLLM into an environment of its own: `uv venv --python 3.12`, then "
-    "`uv pip install vllm --torch-backend=auto`."
+    "Install vLLM into an environment of its own: `uv venv --python 3.12`, then `uv pip install vllm "
+    "--torch-backend=auto`."
 )
 _ON_WINDOWS = "vLLM does not run on Windows itself, whose Python has no {name}."
 
@@ -47,8 +47,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say(
             "There is no wheel of that vLLM for this Python and machine: there are some for Linux (x86_64, and "
-            "aarch64 "
-            "of newer releases) and Python 3.10 to 3.13."
+            "aarch64 of newer releases) and Python 3.10 to 3.13."
         ),
         fixes=do(
             _FRESH,
@@ -57,10 +56,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="built-from-source",
-        patterns=(
-            r"RuntimeError: Unknown runtime environment",
-            r"Failed (?:building wheel for|to build) `?vllm",
-        ),
+        patterns=(r"RuntimeError: Unknown runtime environment",),
         versions="any",
         explain=say(
             "pip builds vLLM from source here, because it found no wheel for this Python and machine, and the build "
@@ -68,8 +64,79 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             _FRESH,
-            "To build for a processor only set VLLM_TARGET_DEVICE=cpu; for CUDA install its toolkit and torch first, "
-            "then build with --no-build-isolation.",
+            "To build for a processor only set VLLM_TARGET_DEVICE=cpu; for CUDA install its toolkit and torch "
+            "first, then build with --no-build-isolation.",
+        ),
+    ),
+    Symptom(
+        id="windows",
+        patterns=(r"Building on win32",),
+        versions="any",
+        explain=say("vLLM does not run on Windows itself, and has no wheel for it."),
+        fixes=do("Run it in WSL2 or in docker."),
+    ),
+    Symptom(
+        id="build-compiler",
+        patterns=(
+            r"CMakeCUDACompilerId\.cu",
+            r"Compiling the CUDA compiler identification",
+            r"No CMAKE_CUDA_COMPILER could be found",
+            r"CMAKE_CUDA_COMPILER-NOTFOUND",
+        ),
+        versions="any",
+        explain=say(
+            "vLLM is built from source, and CMake's trial of nvcc failed: the toolkit is missing, or the system's "
+            "own nvcc (/usr/bin) does not go with its gcc."
+        ),
+        fixes=do(
+            "Name the one of NVIDIA's toolkit: CUDA_HOME=/usr/local/cuda, CUDACXX=/usr/local/cuda/bin/nvcc, and put "
+            "its bin first in PATH.",
+            "Or take a wheel: " + _FRESH,
+        ),
+    ),
+    Symptom(
+        id="build-toolkit-newer",
+        patterns=(r"CUDA::nvToolsExt", r"torch::nvtoolsext", r"LIBNVTOOLSEXT"),
+        versions="any",
+        explain=say(
+            "vLLM is built from source against a torch that links nvToolsExt, which newer toolkits (12.9 and later) "
+            "do not have."
+        ),
+        fixes=do(
+            "Use the toolkit of torch's own CUDA version (CUDA_HOME), or a newer torch.",
+            "Or take a wheel: " + _FRESH,
+        ),
+    ),
+    Symptom(
+        id="built-from-source",
+        reports=True,
+        patterns=(
+            r"Failed (?:building (?:wheel|editable) for|to build) `?vllm",
+            r"Could not build wheels for vllm",
+        ),
+        versions="any",
+        explain=say(
+            "The build of vLLM from source failed: its first `error` above says why. pip builds when it finds no "
+            "wheel for this Python and machine, or in a clone."
+        ),
+        fixes=do(
+            "Take a wheel instead: " + _FRESH,
+            "In a clone: VLLM_USE_PRECOMPILED=1 takes the compiled parts of a wheel; a full build needs torch's "
+            "CUDA toolkit and MAX_JOBS as the RAM allows.",
+        ),
+    ),
+    Symptom(
+        id="no-wheel",
+        patterns=(r"there is no version of (?P<package>[\w-]+)[^\n]*?==(?P<version>[\w.+]+)",),
+        versions="any",
+        explain=say(
+            "vLLM needs {package} {version}, which no index of the command has: a nightly asks for others' "
+            "nightlies.",
+            "vLLM needs a package in a version that no index of the command has.",
+        ),
+        fixes=do(
+            "Install a release, `uv pip install vllm --torch-backend=auto`.",
+            "Or add the index that has it, and let uv look into all: --index-strategy unsafe-best-match.",
         ),
     ),
     Symptom(
@@ -127,11 +194,25 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say(
             "{name} is not installed: on Windows there is none, and vLLM does not run there; elsewhere the "
-            "installation "
-            "is not whole.",
+            "installation is not whole.",
             "A package is not installed that there is none of on Windows, where vLLM does not run.",
         ),
         fixes=do("On Windows run it in WSL2 or in docker.", "On Linux: " + _FRESH),
+    ),
+    Symptom(
+        id="made-for-another-vllm",
+        patterns=(r"No module named 'vllm\.(?P<part>(?!_)[\w.]+)'$",),
+        versions="any",
+        explain=say(
+            "A program, plugin or model's code asks for vllm.{part}, which this vLLM does not have: it was made for "
+            "another release.",
+            "A program, plugin or model's code was made for another release of vLLM.",
+        ),
+        fixes=do(
+            "Install the release that it names (parts of V0, such as vllm.worker, are gone since 0.11), or a newer "
+            "version of it.",
+            "If nothing else asks for it vLLM is not whole: " + _FRESH,
+        ),
     ),
     Symptom(
         id="module-shadowed",
@@ -145,8 +226,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say(
             "Python found another {name} before the installed package: a file or folder of that name, or a clone of "
-            "its "
-            "repository, where the command runs.",
+            "its repository, where the command runs.",
             "Python found another package of that name first: a file or folder where the command runs.",
         ),
         fixes=do("Run it from another folder (`cd ~`), or rename the file or folder that is in the way."),
@@ -178,8 +258,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             "Upgrade those that the traceback names: `uv pip install -U pydantic fastapi openai`, and deepspeed, "
-            "peft and "
-            "accelerate if they are there; what vLLM does not need may go.",
+            "peft and accelerate if they are there; what vLLM does not need may go.",
             _FRESH,
         ),
     ),
@@ -237,8 +316,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="any",
         explain=say(
             "Another CUDA's libraries are loaded instead of those that torch brings: LD_LIBRARY_PATH or the system "
-            "leads "
-            "to them, or torch's NVIDIA packages are of different versions."
+            "leads to them, or torch's NVIDIA packages are of different versions."
         ),
         fixes=do(
             Fix(text="Start it without that variable.", env={"LD_LIBRARY_PATH": None}),

@@ -302,7 +302,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         id="nccl",
         patterns=(
             r"NCCL error",
-            r"DistBackendError",
+            r"DistBackendError(?!')",
             r"ncclRemoteError",
             r"NCCL failure",
             r"libnccl\.so\S* (?:not found|: cannot)",

@@ -116,12 +116,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="any",
         explain=say(
-            "It was killed by signal 9. If nobody stopped it, the likely reason is that the host ran out "
-            "of RAM; the log cannot say."
+            "It was killed by signal 9. If nobody stopped it, the likely reason is that the host ran out of RAM; "
+            "the log cannot say."
         ),
         fixes=do(
-            "`journalctl -k` or `dmesg | grep -i oom` says whether the kernel did it; in a container look "
-            "at its memory limit.",
+            "`journalctl -k` or `dmesg | grep -i oom` says whether the kernel did it; in a container look at its "
+            "memory limit.",
             "Then free RAM, raise the limit or use a smaller checkpoint.",
         ),
     ),
@@ -199,8 +199,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         patterns=(r"worker (?P<name>\S+) ended without a word",),
         versions="0.8 to 0.33",
         explain=say(
-            "The process of {name} ended without a word: killed for want of RAM, crashed in native code, "
-            "or its GPU is lost.",
+            "The process of {name} ended without a word: killed for want of RAM, crashed in native code, or its GPU "
+            "is lost.",
             "A worker's process ended without a word.",
         ),
         fixes=do("Look at `dmesg` for `Killed process` and Xid lines; in a container look at its memory limit."),
@@ -284,8 +284,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         explain=say("The server ran into a limit of open files or threads."),
         fixes=do(
             "Raise the limits (ulimit -n 65536, ulimit -u) of the shell or the service that starts it; a container "
-            "has "
-            "--pids-limit and --ulimit nofile=65536, a unit TasksMax= and LimitNOFILE=.",
+            "has --pids-limit and --ulimit nofile=65536, a unit TasksMax= and LimitNOFILE=.",
         ),
     ),
     Symptom(

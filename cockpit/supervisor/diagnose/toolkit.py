@@ -71,8 +71,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         versions="0.14 to 0.33",
         explain=say(
-            "The CUDA toolkit on this machine is too old to compile for this card; the message about sm75 "
-            "is misleading when the card is newer."
+            "The CUDA toolkit on this machine is too old to compile for this card; the message about sm75 is "
+            "misleading when the card is newer."
         ),
         fixes=do(
             "Install CUDA toolkit 12.9 or later and point CUDA_HOME at it.",
@@ -152,8 +152,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "Triton compiles a small C file at boot, and the compiler or Python's headers are missing.",
         ),
         fixes=do(
-            "Install gcc and the headers of the environment's Python (apt install gcc python3-dev); uv's "
-            "Pythons have them."
+            "Install gcc and the headers of the environment's Python (apt install gcc python3-dev); uv's Pythons "
+            "have them."
         ),
     ),
     Symptom(
@@ -166,8 +166,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             "Install the package that has it: `apt-file search {file}` or `dnf provides '*/{file}'` names it "
-            "(sanitizer/ "
-            "comes with the compiler's libasan and libgcc-dev).",
+            "(sanitizer/ comes with the compiler's libasan and libgcc-dev).",
             "Or use vLLM's container image, which has all that is compiled with.",
         ),
     ),
@@ -186,8 +185,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         fixes=do(
             "Install an older one and let nvcc take it: `apt install g++-12`, NVCC_PREPEND_FLAGS='-ccbin "
-            "/usr/bin/g++-12', "
-            "CC and CXX likewise.",
+            "/usr/bin/g++-12', CC and CXX likewise.",
             "Or a newer CUDA toolkit that matches torch, with CUDA_HOME set to it.",
             Fix(text="Or do without FlashInfer's sampler.", env={"VLLM_USE_FLASHINFER_SAMPLER": "0"}),
         ),
@@ -198,8 +196,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         versions="0.10 to 0.33",
         explain=say("A kernel is compiled at boot, and its build failed."),
         fixes=do(
-            "Look at the first line of the build with `error:` or `Killed`: a toolkit that does not match torch, "
-            "or too little RAM.",
+            "Look at the first line of the build with `error:` or `Killed`: a toolkit that does not match torch, or "
+            "too little RAM.",
             Fix(text="Compile fewer files at a time.", env={"MAX_JOBS": "2"}),
             Fix(text="Or do without FlashInfer's sampler.", env={"VLLM_USE_FLASHINFER_SAMPLER": "0"}),
         ),
