@@ -38,6 +38,12 @@ def _missing_fixes(seen: Evidence) -> list[Fix]:
                 text="Or serve the file with llama.cpp, or by its path (and --tokenizer) with a vLLM that reads GGUF."
             ),
         ]
+    if "Cannot find any model weights" in seen.incident.text:
+        return [
+            without("load_format", ": it reads only one kind of files, and vLLM sees what the folder has"),
+            Fix(text="Download the model again, it goes on where it ended: `hf download REPO`."),
+            Fix(text="Correct the path, or mount the folder that has the files into the container."),
+        ]
     diffusion = Fix(text="A folder with model_index.json is a model for images, which vLLM-Omni serves.")
     return [
         Fix(

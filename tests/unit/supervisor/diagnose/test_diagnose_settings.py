@@ -178,3 +178,13 @@ def test_the_exception_is_shown_and_not_the_line_that_logged_it_first() -> None:
     diagnosis = diagnose_lines(lines)
     assert diagnosis.symptom == "model-not-found" and "/nope/draft" in (diagnosis.explanation or "")
     assert (diagnosis.first_exception or "").startswith("ValidationError: SpeculativeConfig: Invalid repository ID")
+
+
+def test_weights_that_a_load_format_passes_over_are_found_without_it() -> None:
+    missing = (
+        "(EngineCore pid=2) ERROR 06-02 10:02:00 [core.py:9] RuntimeError: Cannot find any model weights with `/m/a`"
+    )
+    for given, told in (("'load_format': 'safetensors'", True), ("'seed': 1", False)):
+        head = f"(APIServer pid=1) INFO 06-02 10:00:00 [utils.py:299] non-default args: {{'model': '/m/a', {given}}}"
+        fixes = [fix.text for fix in diagnose_lines([head, missing]).fixes]
+        assert any("--load-format" in text for text in fixes) is told and any("hf download" in text for text in fixes)
