@@ -25,7 +25,7 @@ from cockpit.supervisor.diagnose.words import (
     tried_gib,
 )
 
-_OUT_OF_MEMORY = (
+OUT_OF_MEMORY = (
     r"OutOfMemoryError",
     r"(?:CUDA|HIP|XPU) out of memory",
     r"Tried to allocate [\d.]+ [KMG]i?B",
@@ -38,6 +38,7 @@ _OUT_OF_MEMORY = (
     r"Triton Error \[\w+\]: out of memory",
     r"torch_call_dispatcher\(\s*\"aten::(?:new_)?empty\"",
 )
+"""How an allocation on a GPU says that it failed."""
 _CAPTURE = r":(?:capture\w*|_capture\w*|_warmup_and_capture|capture_model)$"
 _PROFILE = r":(?:profile_run|_dummy(?:_sampler|_pooler)?_run|determine_(?:available_memory|num_available_blocks))$"
 _POOL = r":(?:_allocate_kv_cache\w*|initialize_kv_cache\w*|initialize_from_config|allocate_gpu_cache)$"
@@ -243,7 +244,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="reclaim-timing",
-        patterns=_OUT_OF_MEMORY,
+        patterns=OUT_OF_MEMORY,
         when=_early,
         versions="any",
         explain=say(
@@ -253,7 +254,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="host-ram",
-        patterns=_OUT_OF_MEMORY,
+        patterns=OUT_OF_MEMORY,
         when=_host_starved,
         versions="0.20 to 0.33",
         explain=lambda seen: (
@@ -282,7 +283,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="pinned-memory",
-        patterns=(*_OUT_OF_MEMORY, r"cudaHostRegister[^\n]{0,80}(?:failed|error)", r"cudaHostAlloc[^\n]{0,80}failed"),
+        patterns=(*OUT_OF_MEMORY, r"cudaHostRegister[^\n]{0,80}(?:failed|error)", r"cudaHostAlloc[^\n]{0,80}failed"),
         frames=r":(?:pin_memory|pin_mmap_region|_pin_\w+|_offload\w*|_move_params)$",
         versions="0.6 to 0.33",
         explain=say(
@@ -309,7 +310,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="sampler-oom-runtime",
-        patterns=_OUT_OF_MEMORY,
+        patterns=OUT_OF_MEMORY,
         when=_sampling,
         versions="0.10 to 0.33",
         explain=lambda seen: f"The sampler had no room to sort the logits of the running requests{_figures(seen)}.",
@@ -317,7 +318,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="kv-pool-oom",
-        patterns=_OUT_OF_MEMORY,
+        patterns=OUT_OF_MEMORY,
         frames=_POOL,
         versions="0.6 to 0.33",
         explain=lambda seen: (
@@ -328,7 +329,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="cudagraph-oom",
-        patterns=(*_OUT_OF_MEMORY, r"CUDA error: device kernel image is invalid"),
+        patterns=(*OUT_OF_MEMORY, r"CUDA error: device kernel image is invalid"),
         when=_capturing,
         versions="0.6 to 0.33",
         explain=lambda seen: (
@@ -339,7 +340,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="weights-oom",
-        patterns=_OUT_OF_MEMORY,
+        patterns=OUT_OF_MEMORY,
         when=_loading,
         versions="any",
         explain=_weights,
@@ -347,7 +348,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="profile-oom-multimodal",
-        patterns=_OUT_OF_MEMORY,
+        patterns=OUT_OF_MEMORY,
         when=lambda seen: _profiling(seen) and reads_images(seen) and bool(no_vision(seen)),
         versions="0.19 to 0.33",
         explain=lambda seen: (
@@ -357,7 +358,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="profile-oom",
-        patterns=_OUT_OF_MEMORY,
+        patterns=OUT_OF_MEMORY,
         when=_profiling,
         versions="any",
         explain=lambda seen: (
@@ -367,7 +368,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="runtime-oom",
-        patterns=_OUT_OF_MEMORY,
+        patterns=OUT_OF_MEMORY,
         when=lambda seen: seen.incident.after_ready,
         versions="any",
         explain=lambda seen: f"A request needed more GPU memory than was left beside the KV pool{_figures(seen)}.",
@@ -375,7 +376,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         id="out-of-memory",
-        patterns=_OUT_OF_MEMORY,
+        patterns=OUT_OF_MEMORY,
         versions="any",
         explain=lambda seen: f"The GPU ran out of memory{_figures(seen)}.",
         fixes=joined(smaller_model, less_utilization, fewer_sequences),
