@@ -18,6 +18,16 @@ _NVLS_FIXES = do(
 _MP = "On one machine leave Ray out: --distributed-executor-backend mp."
 
 
+_NCCL_MEMORY = say("The GPU was full when NCCL asked for its buffers, which lie outside of vLLM's share.")
+
+
+def _nccl_memory_fixes(seen: Evidence) -> list[Fix]:
+    return [
+        *less_utilization(seen, by=0.05),
+        Fix(text="Look at `nvidia-smi` for another program, or a dead server's process, on the same GPU."),
+    ]
+
+
 def _versions(seen: Evidence) -> str:
     theirs = re.search(r"cluster was started with:\s+Ray: (\S+)\s+Python: (\S+)", seen.incident.text)
     ours = re.search(r"This process[^\n]*started with:\s+Ray: (\S+)\s+Python: (\S+)", seen.incident.text)
@@ -256,10 +266,23 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"NCCL WARN Cuda failure (?:2 )?'out of memory'",
         ),
         versions="any",
-        explain=say("The GPU was full when NCCL asked for its buffers, which lie outside of vLLM's share."),
-        fixes=lambda seen: [
-            *less_utilization(seen, by=0.05),
-            Fix(text="Look at `nvidia-smi` for another program, or a dead server's process, on the same GPU."),
-        ],
+        explain=_NCCL_MEMORY,
+        fixes=_nccl_memory_fixes,
+    ),
+    Symptom(
+        id="nccl-memory",
+        patterns=(r"unhandled cuda error", r"ncclUnhandledCudaError"),
+        when=lambda seen: seen.counts.get("nccl-memory", 0) > 0,
+        versions="any",
+        explain=_NCCL_MEMORY,
+        fixes=_nccl_memory_fixes,
+    ),
+    Symptom(
+        id="nccl-memory",
+        notice="dead",
+        patterns=(r"NCCL WARN Cuda failure (?:2 )?'out of memory'", r"NCCL WARN Failed to CUDA calloc"),
+        versions="any",
+        explain=_NCCL_MEMORY,
+        fixes=_nccl_memory_fixes,
     ),
 )

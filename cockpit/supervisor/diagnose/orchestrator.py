@@ -106,6 +106,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fixes=_PROBE_FIXES,
     ),
     Symptom(
+        id="probe-failed",
+        patterns=(r"dependency failed to start: container (?P<name>\S+) is unhealthy",),
+        versions="any",
+        explain=say(
+            "Compose gave up on {name}: its healthcheck failed before the model was loaded, or the server died.",
+            "Compose gave up on a container: its healthcheck failed before the model was loaded, or the server died.",
+        ),
+        fixes=do(
+            "Look at `docker logs {name}`: when it still loads give its healthcheck a start_period longer than the "
+            "boot.",
+            "The healthcheck must ask the port and address that the server listens on (/health).",
+        ),
+    ),
+    Symptom(
         id="container-image",
         patterns=(
             r"exec format error",
