@@ -26,7 +26,7 @@ _PART_OF = {
 }
 """Flags of vLLM that take JSON, by the class that reads it (EngineArgs of arg_utils.py)."""
 _CLASS = re.compile(r"^(?P<name>\w+Config): ")
-_WORD = r"--[a-z][\w-]*|[`'\"]-{0,2}[A-Za-z]\w*(?:[-_]\w+)*[`'\"]|[a-z]\w*_\w+|[A-Z]{2,}_[A-Z0-9_]+"
+_WORD = r"(?<![\w-])--[a-z][\w-]*|[`'\"]-{0,2}[A-Za-z][\w-]*[`'\"]|(?<!\w)(?:[a-z][^\W_]*_\w+|[A-Z]{2,}_[A-Z0-9_]+)"
 _NAMES = re.compile(rf"(?<![\w/.=-])(?:{_WORD})(?![\w/])")
 _OF_THE_MODEL = re.compile(
     r"(?:hidden|head|vocab|intermediate|embedding)_?(?:size|dim)|num_(?:\w+_)?(?:heads|layers|experts)|hf_\w+"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from cockpit.supervisor.diagnose.files import diagnose_lines
@@ -141,3 +143,18 @@ def test_what_no_command_can_change_or_what_cures_nothing_is_not_told(sentence: 
 def test_a_flag_that_the_command_does_not_have_is_not_to_be_left_out() -> None:
     told = refusal("alpha_flag is incompatible with beta_flag", ", 'beta_flag': True")
     assert [fix.text for fix in told.fixes] == ["Leave --beta-flag out."]
+
+
+@pytest.mark.parametrize("name", ["a_", "'a_", "--a", "a-"])
+def test_a_sentence_made_to_be_slow_is_not_read_again_and_again(name: str) -> None:
+    def cost(length: int) -> float:
+        """Of a processor, which others may be using too: the least of some looks."""
+        looks = []
+        for _ in range(5):
+            began = time.process_time()
+            refusal(f"one two three {name * (length // len(name))}")
+            looks.append(time.process_time() - began)
+        return min(looks)
+
+    cost(100)
+    assert cost(960) < 24 * cost(120), "not sixty-four times"
