@@ -17,6 +17,7 @@ from textual.worker import get_current_worker
 from cockpit.errors import CockpitError
 from cockpit.tui.commands import EVERYWHERE, bindings, commands_for
 from cockpit.tui.fix_app import FixApp
+from cockpit.tui.heap import share_one_heap
 from cockpit.tui.keymap import check_keymap
 from cockpit.tui.screens.base import CockpitScreen
 from cockpit.tui.screens.catalog import CatalogScreen
@@ -119,6 +120,7 @@ class CockpitApp(FixApp):
 
     def _after_first_frame(self) -> None:
         """Threads and their imports would only have delayed it."""
+        share_one_heap()
         self.set_timer(_SETTLED_SECONDS, self._keep_what_is_there)
         self.gather_facts()
         self.look_at_servers()

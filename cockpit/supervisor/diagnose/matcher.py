@@ -20,7 +20,8 @@ from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.table import SYMPTOMS
 from cockpit.supervisor.diagnose.types import COLLATERAL, Diagnosis, End, Evidence, Fix, Incident, Notice, Symptom
 
-_PATTERNS = tuple(tuple(map(Pattern, symptom.patterns)) for symptom in SYMPTOMS)
+_KNOWN = {text: Pattern(text) for text in dict.fromkeys(text for one in SYMPTOMS for text in one.patterns)}
+_PATTERNS = tuple(tuple(_KNOWN[text] for text in symptom.patterns) for symptom in SYMPTOMS)
 """In the order of the table."""
 _FATAL = tuple(index for index, symptom in enumerate(SYMPTOMS) if not symptom.notice)
 _NOTICES = tuple(index for index, symptom in enumerate(SYMPTOMS) if symptom.notice)
@@ -29,8 +30,8 @@ _NOTICE_PATTERNS = tuple(
 )
 _LINES = tuple(
     (pattern.literal, pattern)
-    for pattern in map(
-        Pattern, dict.fromkeys(text for one in SYMPTOMS if not one.notice and not one.frames for text in one.patterns)
+    for pattern in dict.fromkeys(
+        _KNOWN[text] for one in SYMPTOMS if not one.notice and not one.frames for text in one.patterns
     )
 )
 """Each pattern once, with its literal: every line is held against them."""

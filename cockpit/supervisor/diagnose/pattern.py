@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
 
 _CLASSES = set("wWdDsSbBAZ0123456789")
 
@@ -45,14 +44,17 @@ def _end_of(pattern: str, index: int, bracket: str) -> int:
 class Pattern:
     """A regular expression behind its literal; compiled when it is first needed, as most never are."""
 
+    __slots__ = ("_pattern", "_regex", "literal")
+
     def __init__(self, pattern: str) -> None:
         self.literal = literal_of(pattern)
         self._pattern = pattern
-
-    @cached_property
-    def _regex(self) -> re.Pattern[str]:
-        return re.compile(self._pattern, re.DOTALL | re.MULTILINE)
+        self._regex: re.Pattern[str] | None = None
 
     def search(self, text: str) -> re.Match[str] | None:
         """Where the text has it, if it does."""
-        return self._regex.search(text) if self.literal in text else None
+        if self.literal not in text:
+            return None
+        if self._regex is None:
+            self._regex = re.compile(self._pattern, re.DOTALL | re.MULTILINE)
+        return self._regex.search(text)

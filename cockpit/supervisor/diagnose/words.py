@@ -41,10 +41,11 @@ def say(text: str, plain: str = "") -> Explain:
 
     ``plain`` is said when a group is missing.
     """
-    needed = set(_PLACE.findall(text))
 
     def said(seen: Evidence) -> str:
-        return plain if plain and not needed <= seen.groups.keys() else text.format_map(_Groups(seen.groups))
+        if plain and not set(_PLACE.findall(text)) <= seen.groups.keys():
+            return plain
+        return text.format_map(_Groups(seen.groups))
 
     return said
 
