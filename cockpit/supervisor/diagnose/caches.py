@@ -20,6 +20,13 @@ def _several(seen: Evidence) -> str:
     )
 
 
+_LOCKED = say("The network cards may not lock memory for transfers (RDMA): the limit of locked memory is too low.")
+_LOCKED_FIXES = do(
+    "Start the container with --ulimit memlock=-1 (and --cap-add IPC_LOCK); in a unit LimitMEMLOCK=infinity.",
+    Fix(text="Or do without RDMA, over sockets, which is slower.", env={"NCCL_IB_DISABLE": "1"}),
+)
+
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         id="kernel-cache",
@@ -126,35 +133,23 @@ SYMPTOMS: tuple[Symptom, ...] = (
         id="locked-memory",
         patterns=(r"ibv_\w+ failed with error Cannot allocate memory",),
         versions="any",
-        explain=say(
-            "The network cards may not lock memory for transfers (RDMA): the limit of locked memory is too low."
-        ),
-        fixes=do(
-            "Start the container with --ulimit memlock=-1 (and --cap-add IPC_LOCK); in a unit LimitMEMLOCK=infinity.",
-            Fix(text="Or do without RDMA, over sockets, which is slower.", env={"NCCL_IB_DISABLE": "1"}),
-        ),
+        explain=_LOCKED,
+        fixes=_LOCKED_FIXES,
     ),
     Symptom(
         id="locked-memory",
         patterns=(r"NCCL[^\n]{0,200}unhandled system error", r"ncclSystemError"),
         when=lambda seen: seen.counts.get("locked-memory", 0) > 0,
         versions="any",
-        explain=say(
-            "The network cards may not lock memory for transfers (RDMA): the limit of locked memory is too low."
-        ),
-        fixes=do(
-            "Start the container with --ulimit memlock=-1 (and --cap-add IPC_LOCK); in a unit LimitMEMLOCK=infinity.",
-            Fix(text="Or do without RDMA, over sockets, which is slower.", env={"NCCL_IB_DISABLE": "1"}),
-        ),
+        explain=_LOCKED,
+        fixes=_LOCKED_FIXES,
     ),
     Symptom(
         id="locked-memory",
         notice="dead",
         patterns=(r"ibv_\w+ failed with error Cannot allocate memory",),
         versions="any",
-        explain=say(
-            "The network cards may not lock memory for transfers (RDMA): the limit of locked memory is too low."
-        ),
+        explain=_LOCKED,
         fixes=do("Start the container with --ulimit memlock=-1."),
     ),
     Symptom(
