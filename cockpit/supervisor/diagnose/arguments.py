@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from cockpit.supervisor.diagnose.number import number_of
+from cockpit.supervisor.diagnose.reprs import plain_value, read_arguments, read_dict
 
-_NON_DEFAULT = re.compile(r"['\"](?P<name>\w{2,60})['\"]: (?P<value>'[^']{0,200}'|\"[^\"]{0,200}\"|[\w.+-]{1,60}|\{)")
-_CONFIG = re.compile(r"(?P<name>[a-z]\w{2,60})=(?P<value>'[^']{0,200}'|[\w.+-]{1,60})")
 _FLAG = re.compile(
-    r"(?:^|\s)--(?P<name>[a-z][\w-]{1,60})(?:[ =](?P<value>'[^']{0,200}'|\"[^\"]{0,200}\"|[^\s\\-]\S{0,200}))?"
+    r"(?:^|\s)--(?P<name>[a-z][\w-]{1,60})(?P<parts>(?:\.[A-Za-z]\w{0,60}){1,4})?"
+    r"(?:[ =](?P<value>'[^']{0,2000}'|\"[^\"]{0,200}\"|[^\s\\-]\S{0,200}))?"
 )
+_ENGINE = re.compile(r"(?:with config: |args: Namespace\()")
 _VARIABLE = re.compile(r"(?:^|\s)(?P<name>[A-Z][A-Z0-9]{1,20}_[A-Z0-9_]{1,60})=(?P<value>'[^']{0,200}'|\S{0,200})")
 _CONFIG_NAMES = {
     "max_seq_len": "max_model_len",
@@ -30,7 +30,6 @@ _CONFIG_NAMES = {
     "device_config": "platform",
 }
 """Words of the engine's config line, and of older servers' list of all arguments, by flag."""
-_WHOLE = re.compile(r"[+-]?\d+")
 _SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "q": "quantization"}
 
 
@@ -45,16 +44,17 @@ class Arguments:
         self._effective: dict[str, Any] = {}
 
     def non_default(self, text: str) -> None:
-        """Read the ``non-default args: {…}`` line, whole or cut."""
-        for match in _NON_DEFAULT.finditer(text):
-            self._told.setdefault(match["name"], _value(match["value"]))
+        """Read the ``non-default args: {…}`` line, whole or cut; a flag whose value is cut was given all the same."""
+        for name, value in read_dict(text.partition("non-default args")[2]).items():
+            self._told.setdefault(name, value)
 
     def config(self, text: str) -> None:
         """Read the engine's ``Initializing a V1 LLM engine … with config: …`` line, or an ``args: Namespace(…)``."""
-        for match in _CONFIG.finditer(text):
-            name = _CONFIG_NAMES.get(match["name"])
+        start = _ENGINE.search(text)
+        for told, value in read_arguments(text[start.end() :]).items() if start else ():
+            name = _CONFIG_NAMES.get(told)
             if name is not None:
-                self._effective.setdefault(name, _value(match["value"]))
+                self._effective.setdefault(name, value)
 
     def command(self, text: str) -> None:
         """Read a ``vllm serve …`` command that a report or a script shows, with the variables before it."""
@@ -62,7 +62,11 @@ class Arguments:
             self.environment.setdefault(match["name"], match["value"].strip("'\""))
         for match in _FLAG.finditer(text):
             name = match["name"].replace("-", "_")
-            self._told.setdefault(_SHORT.get(name, name), True if match["value"] is None else _value(match["value"]))
+            value = True if match["value"] is None else _given(match["value"])
+            if match["parts"] is None:
+                self._told.setdefault(_SHORT.get(name, name), value)
+            else:
+                _put(self._told.setdefault(name, {}), match["parts"].split(".")[1:], value)
 
     def get(self, name: str) -> Any:
         """The value in use; None is not known."""
@@ -80,14 +84,27 @@ class Arguments:
         """Whether the user set it."""
         return name in self._told or self._known.get(name) is not None
 
+    def holder(self, key: str) -> str | None:
+        """The flag that was given with this key in its value, at any depth; None where none was."""
+        return next((name for name, value in self._told.items() if _has(value, key)), None)
 
-def _value(text: str) -> Any:
+
+def _has(value: Any, key: str) -> bool:
+    if isinstance(value, dict):
+        return key in value or any(_has(part, key) for part in value.values())
+    return isinstance(value, list) and any(_has(part, key) for part in value)
+
+
+def _put(place: Any, names: list[str], value: Any) -> None:
+    """``--flag.name.name value``, as vLLM's parser nests it."""
+    for name in names[:-1]:
+        place = place.setdefault(name, {}) if isinstance(place, dict) else None
+    if isinstance(place, dict):
+        place.setdefault(names[-1], value)
+
+
+def _given(text: str) -> Any:
+    """A value of a command line, with the quotes of its shell; JSON is read."""
     if text[:1] in "'\"":
         text = text[1:-1]
-    words: dict[str, Any] = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
-    if text in words:
-        return words[text]
-    number = None if "," in text else number_of(text)
-    if number is None:
-        return text
-    return int(number) if _WHOLE.fullmatch(text) else number
+    return read_dict(text) if text[:1] == "{" else plain_value(text)

@@ -39,7 +39,8 @@ def named(seen: Evidence) -> list[Fix]:
     """To leave out, or to change, what the message names and the command gave."""
     text = seen.incident.text
     words = [(flag or word).replace("-", "_") for flag, word in _WORD.findall(text)]
-    return [*_variables(text, seen), *(fix for name in _given(words, text, seen) for fix in _undone(name, seen))]
+    flags = (fix for name in _given(words, text, seen) for fix in _undone(name, seen))
+    return [*_variables(text, seen), *flags, *_parts(words, seen)]
 
 
 def _variables(text: str, seen: Evidence) -> list[Fix]:
@@ -58,6 +59,15 @@ def _given(words: list[str], text: str, seen: Evidence) -> Iterator[str]:
     for name in dict.fromkeys([*words, *by_value]):
         if seen.arguments.chosen(name) and name not in _NOT_TO_LEAVE and seen.arguments.get(name) is not False:
             yield name
+
+
+def _parts(words: list[str], seen: Evidence) -> Iterator[Fix]:
+    """Keys in a flag's JSON that the message names."""
+    for name in dict.fromkeys(words):
+        flag = None if seen.arguments.chosen(name) else seen.arguments.holder(name)
+        if flag is not None:
+            of = f"{name} of --{flag.replace('_', '-')}"
+            yield Fix(text=f"Leave {of} out, or give it another value: the message names it.")
 
 
 def _plain(text: str) -> str:

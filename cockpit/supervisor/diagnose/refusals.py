@@ -135,6 +135,8 @@ def _shown(name: str, flag: str, seen: Evidence) -> str:
         return plain
     if name.strip("`'\"").startswith("--") or (not flag and seen.arguments.chosen(plain)):
         return "--" + plain.replace("_", "-")
+    holder = seen.arguments.holder(plain)
+    flag = flag if holder is None else holder.replace("_", "-")
     return f"{plain} of --{flag}" if flag else plain
 
 
@@ -245,7 +247,9 @@ def _another(text: str, shown: _Shown, seen: Evidence) -> Iterator[Fix]:
 
 def _is_given(name: str, seen: Evidence) -> bool:
     plain = _plain(name)
-    return plain in seen.arguments.environment if plain.isupper() else seen.arguments.chosen(plain)
+    if plain.isupper():
+        return plain in seen.arguments.environment
+    return seen.arguments.chosen(plain) or seen.arguments.holder(plain) is not None
 
 
 def _left_out(name: str, shown: _Shown, seen: Evidence) -> Fix:

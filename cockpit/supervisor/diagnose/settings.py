@@ -12,7 +12,9 @@ _ALIASES = {"fp8": "fp8_e4m3"}
 
 
 def _draft_tokens(seen: Evidence) -> Any:
-    known = seen.arguments.get("speculative_tokens")
+    draft = seen.arguments.get("speculative_config")
+    told = draft.get("num_speculative_tokens") if isinstance(draft, dict) else None
+    known = seen.arguments.get("speculative_tokens") if told is None else told
     if known is not None or seen.arguments.chosen("speculative_config"):
         return known
     return 0 if seen.has_head else None

@@ -46,6 +46,13 @@ def test_a_flag_that_it_names_is_to_be_left_out_where_it_was_given(error: str, a
     assert not any(text.startswith(f"Leave {flag}") for text in texts(death(error)))
 
 
+def test_a_key_of_a_flags_json_that_it_names_is_told_with_its_flag() -> None:
+    error = "ValueError: odd_size and max_model_len are odd here"
+    said = texts(death(error, ", 'speculative_config': {'method': 'mtp', 'odd_size': 3}"))
+    assert "Leave odd_size of --speculative-config out, or give it another value: the message names it." in said
+    assert not any("--odd-size" in text for text in said)
+
+
 def test_a_server_keeps_the_flags_that_it_does_not_do_without() -> None:
     error = "ValueError: tensor_parallel_size and model and max_model_len are odd here"
     said = texts(death(error, ", 'tensor_parallel_size': 2, 'max_model_len': 4096"))

@@ -51,6 +51,18 @@ def refusal(sentence: str, given: str = "", what: str = "VllmConfig") -> Diagnos
             "SpeculativeConfig",
             ["Lower prompt_lookup_min of --speculative-config to 3 or less."],
         ),
+        (
+            "alpha_flag is incompatible with prompt_lookup_max",
+            ", 'speculative_config': {'method': 'ngram', 'prompt_lookup_max': 3}",
+            "",
+            ["Leave prompt_lookup_max of --speculative-config out."],
+        ),
+        (
+            "draft_size (4) must be >= max_loras (8).",
+            ", 'max_loras': 8, 'speculative_config': {'draft_size': 4, 'max_loras': 2}",
+            "",
+            ["Raise draft_size of --speculative-config to 8 or more.", "Or lower --max-loras to 4."],
+        ),
         ("log_balancedness_interval must be greater than 0.", "", "", ["Raise log_balancedness_interval above 0."]),
         (
             "Parameter `normalize` was removed; use `use_activation` instead.",
