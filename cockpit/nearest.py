@@ -15,19 +15,22 @@ _LEAST_PART = 2
 """Characters of a word that may be meant as part of a name."""
 
 
-def nearest(word: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """The names most like ``word``, the best first: those that it is a part of, else those that look like it."""
+def nearest(word: str, known: Iterable[str], most: int = 3, alike: float = _ALIKE) -> list[str]:
+    """The names most like ``word``, the best first: those that it is a part of, else those that look like it.
+
+    ``alike`` is the share of characters in common from which a name resembles the word.
+    """
     names, text = list(dict.fromkeys(known)), word[:_LONGEST].lower()
     parts = [name for name in names if text in name.lower()] if len(text) >= _LEAST_PART else []
     if 0 < len(parts) <= most:
         return parts
-    alike = {name: difflib.SequenceMatcher(None, text, name.lower()).ratio() for name in names}
-    best = max(alike.values(), default=0.0)
-    near = [name for name in names if alike[name] >= max(_ALIKE, best - _AS_GOOD)]
-    return sorted(near, key=lambda name: -alike[name])[:most]
+    shares = {name: difflib.SequenceMatcher(None, text, name.lower()).ratio() for name in names}
+    best = max(shares.values(), default=0.0)
+    near = [name for name in names if shares[name] >= max(alike, best - _AS_GOOD)]
+    return sorted(near, key=lambda name: -shares[name])[:most]
 
 
-def did_you_mean(word: str, known: Iterable[str], otherwise: str, most: int = 3) -> str:
+def did_you_mean(word: str, known: Iterable[str], otherwise: str, most: int = 3, alike: float = _ALIKE) -> str:
     """``Did you mean A or B?``, or ``otherwise`` where nothing is like it."""
-    near = nearest(word, known, most)
+    near = nearest(word, known, most, alike)
     return f"Did you mean {' or '.join(near)}?" if near else otherwise

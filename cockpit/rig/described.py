@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from cockpit.errors import CockpitError
+from cockpit.nearest import did_you_mean
 from cockpit.rig.types import Gpu, Rig
 from cockpit.strict_yaml import decode, read_text
 from cockpit.units import GIB
@@ -79,12 +79,11 @@ def _file(text: str) -> Path | None:
 
 
 def _unknown(text: str) -> CockpitError:
-    near = difflib.get_close_matches(text, packaged_rigs(), n=1, cutoff=0.5)
-    hint = f"Did you mean {near[0]}? " if near else ""
+    hint = did_you_mean(text, packaged_rigs(), "")
     return CockpitError(
         f"there is no rig {text[:80]!r}",
         f"known rigs: {', '.join(packaged_rigs())}",
-        f"{hint}The path of a file that describes one may be given as well.",
+        f"{hint} The path of a file that describes one may be given as well.".lstrip(),
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from cockpit.nearest import nearest
 from cockpit.rig.flags import EngineFlags
 from cockpit.rig.help_text import Flag
 
@@ -100,4 +100,4 @@ def _beginning_with(name: str, flags: Mapping[str, Flag]) -> dict[tuple[str, ...
 def _nearest(name: str, flags: Mapping[str, Flag]) -> list[str]:
     """At most three options that may have been meant."""
     longer = sorted(_beginning_with(name, flags).values()) if len(name) > 3 else []
-    return longer[:3] or difflib.get_close_matches(name, flags, n=1, cutoff=0.6)
+    return longer[:3] or nearest(name, flags, most=1)

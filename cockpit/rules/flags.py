@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
+from cockpit.nearest import nearest
 from cockpit.rig.version import version_numbers
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
@@ -103,7 +103,7 @@ def parsers(ctx: Context) -> Iterator[Finding]:
         value = flags.get(name)
         if not isinstance(value, str) or not value or not known or value in known or plugin in flags:
             continue
-        near = get_close_matches(value, known, n=2, cutoff=0.5)
+        near = nearest(value, known, most=2)
         fix = f"Set it to {' or '.join(near)}." if near else f"It has: {', '.join(known)}."
         yield Finding(
             rule="parser-unknown",

@@ -6,8 +6,8 @@ A described rig is another host than this one: then only what its file says coun
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from difflib import get_close_matches
 
+from cockpit.nearest import did_you_mean
 from cockpit.rig.check_gpus import driver_is_too_old
 from cockpit.rig.check_host import (
     COMPILER_FIX,
@@ -250,9 +250,8 @@ def flag_findings(argv: Sequence[str], flags: EngineFlags | None) -> Iterator[Fi
         # The toggle's own rule speaks of this one.
         if name != "--kv-cache-dtype":
             message = f"vLLM {flags.version} does not take {value[:60]} for {name}"
-            near = get_close_matches(value, choices, n=1)
-            first = f"Set it to {near[0]}? " if near else ""
-            yield _flag("flag-value", message, f"{first}It takes {', '.join(choices)}.")
+            fix = f"{did_you_mean(value, choices, '')} It takes {', '.join(choices)}.".lstrip()
+            yield _flag("flag-value", message, fix)
 
 
 def _flag(rule: str, message: str, fix: str) -> Finding:

@@ -45,3 +45,8 @@ def test_only_names_that_there_are_and_never_many(word: str, known: list[str]) -
 def test_a_question_or_what_is_said_otherwise() -> None:
     assert did_you_mean("srve", VERBS, "none") == "Did you mean serve?"
     assert did_you_mean("zzz", VERBS, "none") == "none"
+
+
+def test_how_alike_a_name_must_be_is_asked_for() -> None:
+    assert nearest("chekpt", VERBS) == ["check"]
+    assert nearest("chekpt", VERBS, alike=0.8) == []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
+from cockpit.nearest import did_you_mean
 from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import nearest
@@ -77,6 +77,8 @@ _OFTEN = [
     "--trust-remote-code",
 ]
 """Flags that every vLLM since 0.23 has."""
+_TYPED = 0.8
+"""How alike a refused flag is to one of these few when it was mistyped; it may well be one that is not among them."""
 _CONTAINER = re.compile(
     r"^(?:--(?:gpus|ipc|shm-size|runtime|volume|env|env-file|network|restart|publish|name|rm|privileged|ulimit|cap-add)"
     r"|-[vedit]{1,3})(?:[ =]|$)"
@@ -125,9 +127,9 @@ def _unknown_fixes(seen: Evidence) -> list[Fix]:
     if flag.startswith("-") and not flag.startswith("--") and len(flag) > 3:
         return [Fix(text=f"A long flag has two dashes: -{flag}.")]
     known = _REMOVED.get(flag)
-    near = difflib.get_close_matches(flag, _OFTEN, n=1, cutoff=0.8) if known is None and flag not in _OFTEN else []
+    meant = did_you_mean(flag, _OFTEN, "", most=1, alike=_TYPED) if known is None and flag not in _OFTEN else ""
     fixes = [] if known is None else [Fix(text=f"{flag}: {known[:1].lower()}{known[1:]}")]
-    fixes += [Fix(text=f"Did you mean {name}?") for name in near]
+    fixes += [Fix(text=meant)] if meant else []
     return [
         *fixes,
         Fix(text="Take it out or correct it; `vllm serve --help=all` lists what the installed version takes."),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 
+from cockpit.nearest import did_you_mean
 from cockpit.supervisor.diagnose.number import number_of
 from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.types import Evidence, Explain, Fix, Fixes
@@ -239,8 +239,8 @@ def nearest(seen: Evidence, name: str) -> list[Fix]:
     given = seen.groups.get(name, "")
     listed = _LISTED.search(seen.incident.text.replace("\n", " "))
     words = [] if listed is None else re.findall(r"[\w.-]+", listed["words"])
-    near = difflib.get_close_matches(given, [word for word in words if word != given], n=2, cutoff=0.6)
-    return [Fix(text=f"Did you mean {' or '.join(near)}?")] if near else []
+    meant = did_you_mean(given, [word for word in words if word != given], "", most=2)
+    return [Fix(text=meant)] if meant else []
 
 
 def reason(seen: Evidence) -> str:

@@ -43,7 +43,7 @@ def test_values_that_an_option_does_not_take_are_said_with_those_that_it_takes(w
 
 def test_the_value_that_was_meant_is_named_first() -> None:
     (finding,) = flag_findings(["--dtype", "halff"], CHOOSY)
-    assert finding.fix == "Set it to half? It takes auto, half."
+    assert finding.fix == "Did you mean half? It takes auto, half."
 
 
 @pytest.mark.parametrize(
