@@ -17,7 +17,7 @@ from cockpit.errors import CockpitError
 
 VERBS = (
     *("slugs", "best", "inspect", "kv", "doctor", "check", "plan"),
-    *("serve", "ps", "top", "replay", "logs", "diagnose", "stop", "adopt"),
+    *("serve", "ps", "top", "replay", "logs", "diagnose", "stop", "adopt", "forget"),
     *("engines", "demo"),
 )
 """Modules of this package; each has add(subparsers), which names its run function."""

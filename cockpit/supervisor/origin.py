@@ -14,6 +14,7 @@ from pathlib import Path
 from cockpit.supervisor.record import Origin
 
 _PROC = Path("/proc")
+_MAX_HOSTNAME = 64
 
 
 @cache
@@ -47,6 +48,25 @@ def is_elsewhere(origin: Origin | None) -> bool:
     if origin is None or not origin.hostname or origin.hostname == socket.gethostname():
         return False
     return not (origin.boot_id and origin.boot_id == boot_id() and origin.pid_namespace == pid_namespace())
+
+
+def shown_host(origin: Origin | None) -> str:
+    """The name of the host or container, fit for a terminal."""
+    return "" if origin is None else "".join(c for c in origin.hostname if c.isprintable())[:_MAX_HOSTNAME]
+
+
+def is_seen_to_live(origin: Origin) -> bool:
+    """Whether a process of a container on this kernel can be seen; False says nothing of another host."""
+    if not origin.boot_id or origin.boot_id != boot_id() or not origin.pid_namespace:
+        return False
+    return any(_namespace_of(folder) == origin.pid_namespace for folder in _PROC.glob("[1-9]*"))
+
+
+def _namespace_of(process: Path) -> str | None:
+    try:
+        return str((process / "ns/pid").readlink())
+    except OSError:  # it ended, or is another user's
+        return None
 
 
 def pid_mark() -> str:

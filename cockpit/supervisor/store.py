@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,12 +17,11 @@ from cockpit import paths
 from cockpit.errors import CockpitError
 from cockpit.nearest import did_you_mean
 from cockpit.supervisor.file_lock import hold, way_out
-from cockpit.supervisor.origin import is_elsewhere, marked_pid
+from cockpit.supervisor.origin import is_elsewhere, marked_pid, shown_host
 from cockpit.supervisor.record import FORMAT_VERSION, InstanceRecord
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MAX_RECORD_BYTES = 1 << 20
-_MAX_HOSTNAME = 64
 _MAX_NAMES = 1000
 """Instances of one slug; far more than ports."""
 
@@ -120,19 +120,29 @@ def load(name: str) -> InstanceRecord:
     path = _file(name)
     if not path.exists():
         raise _unknown(name)
-    found = _read(path)
+    found = _decoded(path)
     if isinstance(found, str):
         raise CockpitError(found, "", f"Delete {path} once its server is gone.")
+    if is_elsewhere(found.origin):
+        raise CockpitError(_of_elsewhere(found), "", _once_gone(found))
     return found
 
 
 def _read(path: Path) -> InstanceRecord | str:
     """The record in ``path``, or one sentence saying why it is none that can be followed here."""
     found = _decoded(path)
-    if isinstance(found, InstanceRecord) and found.origin is not None and is_elsewhere(found.origin):
-        name = "".join(c for c in found.origin.hostname if c.isprintable())[:_MAX_HOSTNAME]
-        return f"{found.name} was started on {name}, another host or container: only a cockpit there can follow it"
+    if isinstance(found, InstanceRecord) and is_elsewhere(found.origin):
+        return f"{_of_elsewhere(found)}. {_once_gone(found)}"
     return found
+
+
+def _of_elsewhere(record: InstanceRecord) -> str:
+    where = shown_host(record.origin)
+    return f"{record.name} was started on {where}, another host or container: only a cockpit there can follow it"
+
+
+def _once_gone(record: InstanceRecord) -> str:
+    return f"Once that is gone: `cockpit forget {record.name} --host {shlex.quote(shown_host(record.origin))}`."
 
 
 def _decoded(path: Path) -> InstanceRecord | str:
@@ -179,12 +189,17 @@ def load_all() -> tuple[list[InstanceRecord], list[str]]:
     return sorted(records, key=lambda record: record.created_at), problems
 
 
+def everywhere() -> list[InstanceRecord]:
+    """The records that can be understood, also those of servers that were started elsewhere, by name."""
+    with contextlib.suppress(OSError):
+        found = map(_decoded, sorted(paths.instances_home().glob("[!.]*.json")))
+        return [record for record in found if isinstance(record, InstanceRecord)]
+    return []
+
+
 def logs() -> set[str]:
     """Paths of the logs of all records, also of those that were started elsewhere."""
-    with contextlib.suppress(OSError):
-        found = map(_decoded, paths.instances_home().glob("[!.]*.json"))
-        return {record.log for record in found if isinstance(record, InstanceRecord)}
-    return set()
+    return {record.log for record in everywhere()}
 
 
 def update(record: InstanceRecord, **changes: Any) -> InstanceRecord | None:
