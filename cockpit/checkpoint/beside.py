@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cockpit.checkpoint.keys import read_json
-from cockpit.checkpoint.types import Beside
+from cockpit.checkpoint.types import Beside, OwnCode
 from cockpit.errors import CockpitError
 
 _TOKENIZERS = (
@@ -21,6 +21,7 @@ _TOKENIZERS = (
     "tiktoken.model",
 )
 """Files of which transformers or mistral-common makes a tokenizer."""
+_PROCESSORS = ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json")
 _TEMPLATES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates")
 
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,200}")
@@ -39,7 +40,7 @@ def read_beside(folder: Path) -> Beside | None:
     tokenizer = any(name in names for name in _TOKENIZERS) or any(
         name.endswith((".tiktoken", ".model")) and "token" in name for name in names
     )
-    config = _tokenizer_config(folder, names)
+    config = _read(folder, "tokenizer_config.json", names)
     template = any(name in names for name in _TEMPLATES) or "tekken.json" in names
     return Beside(
         tokenizer=tokenizer,
@@ -49,7 +50,33 @@ def read_beside(folder: Path) -> Beside | None:
         tokenizer_of_5=_of_5(config or {}),
         # A folder with params.json, of Mistral, is read by that.
         config_code=None if "params.json" in names else _config_code(folder),
+        # Mistral's own tokenizer is read without transformers.
+        tokenizer_code=None
+        if "tekken.json" in names
+        else _own_code(config or {}, "AutoTokenizer", "tokenizer_class"),
+        processor_code=_processor_code(folder, names),
     )
+
+
+def _own_code(config: dict[str, Any], auto: str, otherwise: str) -> OwnCode | None:
+    """The class that a file of transformers names for one of its Auto classes; a list holds a slow and a fast one."""
+    named = config.get("auto_map")
+    code = named.get(auto) if isinstance(named, dict) else named if auto == "AutoTokenizer" else None
+    codes = [one for one in (code if isinstance(code, list) else [code]) if isinstance(one, str)]
+    other = config.get(otherwise)
+    if not codes or not _NAME.fullmatch(codes[-1]):
+        return None
+    return OwnCode(codes[-1], other if isinstance(other, str) and _NAME.fullmatch(other) else None)
+
+
+def _processor_code(folder: Path, names: set[str]) -> OwnCode | None:
+    """That of the processor, from the first file that names its class or code, as AutoProcessor looks for it."""
+    for name in _PROCESSORS:
+        config = _read(folder, name, names) or {}
+        code = _own_code(config, "AutoProcessor", "processor_class")
+        if code is not None or config.get("processor_class"):
+            return code
+    return None
 
 
 def _config_code(folder: Path) -> tuple[str, str] | None:
@@ -87,12 +114,12 @@ def _fault(file: Path) -> str | None:
     return None if tail.rstrip(_BLANKS).endswith(b"}") else "is cut off"
 
 
-def _tokenizer_config(folder: Path, names: set[str]) -> dict[str, Any] | None:
-    """The config of transformers' tokenizer, empty where there is none; None when it cannot be read."""
-    if "tokenizer_config.json" not in names:
+def _read(folder: Path, name: str, names: set[str]) -> dict[str, Any] | None:
+    """A file of transformers, empty where there is none; None when it cannot be read."""
+    if name not in names:
         return {}
     try:
-        return read_json(folder / "tokenizer_config.json")
+        return read_json(folder / name)
     except CockpitError:
         return None
 

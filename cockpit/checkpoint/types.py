@@ -127,6 +127,15 @@ class RotaryTable(Frozen, frozen=True, kw_only=True):
     """None is the model's own number type."""
 
 
+class OwnCode(Frozen, frozen=True):
+    """A class that the checkpoint's own code defines for a part of it."""
+
+    code: str
+    """``module.Class``, with the repository before it where that is another: ``owner/name--module.Class``."""
+    otherwise: str | None
+    """The class that the file names beside it, which a library may have."""
+
+
 class Beside(Frozen, frozen=True, kw_only=True):
     """What lies in the folder besides weights and config."""
 
@@ -141,6 +150,8 @@ class Beside(Frozen, frozen=True, kw_only=True):
     """What in tokenizer_config.json transformers reads from version 5 on only, as a clause; None when nothing."""
     config_code: tuple[str, str] | None = None
     """The model type, and the class of the checkpoint's own code that config.json names for it; None for none."""
+    tokenizer_code: OwnCode | None = None
+    processor_code: OwnCode | None = None
 
 
 class RopeScaling(Frozen, frozen=True, kw_only=True):

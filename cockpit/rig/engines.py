@@ -88,6 +88,8 @@ def probe_engine(command: Path, engine_id: str, source: Literal["managed", "conf
         tool_parsers=probe.tool_parsers,
         reasoning_parsers=probe.reasoning_parsers,
         config_types=probe.config_types,
+        tokenizers=probe.tokenizers,
+        processors=probe.processors,
         min_capabilities=probe.min_capabilities,
         python_headers=probe.python_headers,
         humming=versions.get("humming-kernels"),

@@ -18,7 +18,7 @@ _SCRIPT = Path(__file__).with_name("probe_script.py")
 _OVERLAYS = Path(__file__).parents[1] / "launch" / "overlays"
 """Data and one script of the launch layer, read and never imported here."""
 _TIMEOUT_SECONDS = 20.0
-_FORMAT = 6
+_FORMAT = 7
 _FIX = "Name a vllm command, or the virtual environment it is installed in."
 
 
@@ -41,6 +41,8 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     tool_parsers: tuple[str, ...] | None = None
     reasoning_parsers: tuple[str, ...] | None = None
     config_types: tuple[str, ...] | None = None
+    tokenizers: tuple[str, ...] | None = None
+    processors: tuple[str, ...] | None = None
     min_capabilities: dict[str, int] | None = None
     python_headers: bool | None = None
     overlays: dict[str, OverlayState] | None = None
@@ -142,7 +144,12 @@ def _remember(command: Path, probed: Probed) -> None:
     """
     if "torch" not in probed.probe.distributions:
         return
-    own = (_SCRIPT, *_OVERLAYS.glob("*/*.json"), *_OVERLAYS.glob("common/*.py"))
+    own = (
+        _SCRIPT,
+        _SCRIPT.with_name("probe_reading.py"),
+        *_OVERLAYS.glob("*/*.json"),
+        *_OVERLAYS.glob("common/*.py"),
+    )
     watched = {str(command), probed.python, *map(str, own), *probed.probe.watch}
     cached = _Cached(
         command=str(command),

@@ -11,12 +11,21 @@ import json
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from importlib import metadata, util
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-FORMAT = 6
+if TYPE_CHECKING or __package__:
+    from cockpit.rig.probe_reading import Package, integer_keys, pairs, string_keys, strings, words
+else:  # as a script in isolated mode, beside which Python looks for no module
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(Path(__file__).parent))
+    from probe_reading import Package, integer_keys, pairs, string_keys, strings, words
+
+    del sys.path[0]
+
+FORMAT = 7
 QUANTIZATION = "model_executor/layers/quantization"
 KERNELS = "model_executor/kernels/linear/mixed_precision"
 COMPRESSED = f"{QUANTIZATION}/compressed_tensors"
@@ -29,6 +38,10 @@ CACHE_CONFIG = "config/cache.py"
 CONFIGS = "transformers_utils/config.py"
 AUTO_CONFIGS = ("models/auto/configuration_auto.py", "models/auto/auto_mappings.py")
 """Of transformers; the second since its version 5."""
+AUTO_TOKENIZERS = "models/auto/tokenization_auto.py"
+AUTO_PROCESSORS = "models/auto/processing_auto.py"
+OWN_TOKENIZERS = "tokenizers/registry.py"
+OWN_PROCESSORS = "transformers_utils/processors/__init__.py"
 BITS_MAP = "WNA16_SUPPORTED_TYPES_MAP"
 ZERO_POINT_BITS_MAP = "WNA16_ZP_SUPPORTED_TYPES_MAP"
 DISTRIBUTIONS = (
@@ -75,94 +88,6 @@ def installed() -> tuple[dict[str, str], list[str]]:
     return versions, folders
 
 
-class Package:
-    """The source files of one package, each read and parsed at most once."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.read: dict[str, ast.Module | None] = {}
-        """Every file that was asked for, by its place in the package; None when it cannot be read."""
-
-    def tree(self, place: str) -> ast.Module | None:
-        """The syntax tree of one file, or None."""
-        if place not in self.read:
-            try:
-                self.read[place] = ast.parse((self.folder / place).read_text(encoding="utf-8"))
-            except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-                self.read[place] = None
-        return self.read[place]
-
-    def assignments(self, place: str) -> dict[str, ast.expr]:
-        """Value nodes of the assignments anywhere in one file, by name, the outermost first."""
-        tree = self.tree(place)
-        found: dict[str, ast.expr] = {}
-        for target, value in _pairs(ast.walk(tree) if tree else ()):
-            if isinstance(target, ast.Name):
-                found.setdefault(target.id, value)
-        return found
-
-    def files_with(self, folder: str, texts: Iterable[str]) -> Iterator[str]:
-        """Places of the modules in ``folder`` and one level below it that hold one of ``texts``."""
-        wanted = tuple(texts)
-        for file in sorted([*(self.folder / folder).glob("*.py"), *(self.folder / folder).glob("*/*.py")]):
-            try:
-                source = file.read_text(encoding="utf-8")
-            except (OSError, ValueError):
-                continue
-            if any(text in source for text in wanted):
-                yield file.relative_to(self.folder).as_posix()
-
-
-def _pairs(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Each target with its value, for plain, chained and annotated assignments among ``nodes``."""
-    for node in nodes:
-        if isinstance(node, ast.Assign):
-            yield from ((target, node.value) for target in node.targets)
-        elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            yield node.target, node.value
-
-
-def integer_keys(value: ast.expr | None) -> list[int] | None:
-    """The keys of a dict display whose keys are all integers, sorted, or None."""
-    if not isinstance(value, ast.Dict):
-        return None
-    keys = [key.value for key in value.keys if isinstance(key, ast.Constant) and type(key.value) is int]
-    return sorted(keys) if keys and len(keys) == len(value.keys) else None
-
-
-def words(value: ast.expr | None) -> list[str] | None:
-    """The strings of ``Literal["a", "b"]`` or of a list or tuple display, in their order, or None."""
-    inner = value.slice if isinstance(value, ast.Subscript) else value
-    parts = inner.elts if isinstance(inner, (ast.Tuple, ast.List)) else [inner]
-    found = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
-    return found if found and len(found) == len(parts) else None
-
-
-def string_keys(value: ast.expr | None, named: Mapping[str, ast.expr], depth: int = 0) -> list[str] | None:
-    """The keys of a dict display of strings, with those of the dicts that it spreads (``**NAME``), or None."""
-    if not isinstance(value, ast.Dict) or depth > 3:
-        return None
-    found: list[str] = []
-    for key, inner in zip(value.keys, value.values):  # noqa: B905 - strict= needs 3.10
-        if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            found.append(key.value)
-            continue
-        source = _spread(inner) if key is None else None
-        spread = string_keys(named.get(source), named, depth + 1) if source else None
-        if spread is None:
-            return None
-        found += spread
-    return found
-
-
-def _spread(value: ast.expr) -> str | None:
-    """The dict whose keys ``**value`` takes: NAME itself, or NAME.items() through a comprehension's filter."""
-    if isinstance(value, ast.DictComp) and isinstance(value.key, ast.Name):
-        call = value.generators[0].iter
-        value = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else call
-    return value.id if isinstance(value, ast.Name) else None
-
-
 def architectures(package: Package) -> list[str] | None:
     """Model architectures of the registry, or None."""
     named = package.assignments(REGISTRY)
@@ -195,15 +120,35 @@ def _names_in(value: ast.AST) -> set[str]:
 def _config_names(tree: ast.Module | None) -> Iterator[str]:
     """Every name that stands beside one of a config class, as in ``("qwen3", "Qwen3Config")``."""
     for node in ast.walk(tree) if tree else ():
-        pairs: Iterable[tuple[ast.expr | None, ast.expr]] = ()
+        sides: Iterable[tuple[ast.expr | None, ast.expr]] = ()
         if isinstance(node, ast.Dict):
-            pairs = zip(node.keys, node.values)  # noqa: B905 - strict= needs 3.10
+            sides = zip(node.keys, node.values)  # noqa: B905 - strict= needs 3.10
         elif isinstance(node, ast.Tuple) and len(node.elts) == 2:
-            pairs = ((node.elts[0], node.elts[1]),)
-        for key, value in pairs:
+            sides = ((node.elts[0], node.elts[1]),)
+        for key, value in sides:
             name, kind = getattr(key, "value", None), getattr(value, "value", None)
             if isinstance(name, str) and isinstance(kind, str) and kind.endswith("Config"):
                 yield name
+
+
+def tokenizers(package: Package, transformers: Package) -> list[str] | None:
+    """Model types and classes for which vLLM or transformers has a tokenizer of its own, or None."""
+    mapped, own = transformers.assignments(AUTO_TOKENIZERS), package.assignments(OWN_TOKENIZERS)
+    if "TOKENIZER_MAPPING_NAMES" not in mapped:
+        return None
+    tables = [mapped.get(name) for name in ("TOKENIZER_MAPPING_NAMES", "MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS")]
+    tables += [own.get(name) for name in ("_MODEL_TYPES_WITH_INCORRECT_TOKENIZER_CLASS", "_VLLM_TOKENIZERS")]
+    return sorted(strings(table for table in tables if table))
+
+
+def processors(package: Package, transformers: Package) -> list[str] | None:
+    """Model types and classes for which vLLM or transformers has a processor of its own, or None."""
+    places = (AUTO_PROCESSORS, AUTO_CONFIGS[1])
+    tables = [transformers.assignments(place).get("PROCESSOR_MAPPING_NAMES") for place in places]
+    mapped = strings(table for table in tables if table)
+    more = transformers.assignments(AUTO_PROCESSORS).get("MISSING_PROCESSOR_MAPPING_NAMES")
+    own = package.assignments(OWN_PROCESSORS).get("__all__")
+    return sorted(mapped | strings(table for table in (more, own) if table)) if mapped else None
 
 
 def _class_capability(node: ast.ClassDef) -> int | None:
@@ -243,10 +188,10 @@ def _capabilities(package: Package, folder: str, texts: Iterable[str]) -> dict[s
 def min_capabilities(package: Package) -> dict[str, int] | None:
     """Minimum compute capability by quantization method, and by class name for the WNA16 linear kernels."""
     methods = package.assignments(f"{QUANTIZATION}/__init__.py").get("method_to_config")
-    pairs = zip(methods.keys, methods.values) if isinstance(methods, ast.Dict) else ()  # noqa: B905
+    named = zip(methods.keys, methods.values) if isinstance(methods, ast.Dict) else ()  # noqa: B905
     classes = {
         key.value: value.id
-        for key, value in pairs
+        for key, value in named
         if isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(value, ast.Name)
     }
     by_class = _capabilities(package, QUANTIZATION, {f"class {name}(" for name in classes.values()})
@@ -290,7 +235,7 @@ def moe_packed_widths(package: Package, bits: list[int] | None) -> list[int] | N
     factors = []
     for name in MOE_WNA16:
         tree = package.tree(f"{COMPRESSED}/compressed_tensors_moe/{name}")
-        for target, value in _pairs(ast.walk(tree) if tree else ()):
+        for target, value in pairs(ast.walk(tree) if tree else ()):
             if isinstance(target, ast.Attribute) and target.attr == "packed_factor":
                 factors.append(value)
     if not factors or bits is None:
@@ -370,7 +315,8 @@ def describe() -> dict[str, Any]:
         return {"format": FORMAT, "prefix": sys.prefix, "package": None}
     versions, homes = installed()
     package, transformers = Package(folder), Package(package_folder("transformers") or Path("/nowhere"))
-    facts = {**source_facts(package), "config_types": config_types(package, transformers)}
+    facts = source_facts(package)
+    facts.update((fact.__name__, fact(package, transformers)) for fact in (config_types, tokenizers, processors))
     stated = next((versions[name] for name in VERSIONED if name in versions), facts["module_version"])
     watch = {str(place) for place in (folder, folder.parent, *(folder / place for place in package.read))}
     watch |= {str(transformers.folder / place) for place in transformers.read}

@@ -121,6 +121,10 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_parsers: tuple[str, ...] | None = None
     config_types: tuple[str, ...] | None = None
     """Model types whose config class it or its transformers brings; None where that cannot be read."""
+    tokenizers: tuple[str, ...] | None = None
+    """Model types for which it or its transformers has a tokenizer, and classes of those."""
+    processors: tuple[str, ...] | None = None
+    """The same of processors of images, sound and video."""
     min_capabilities: dict[str, int] | None = None
     """Least compute capability (75 is 7.5) by quantization method (``compressed-tensors``), and by class name for
     the WNA16 linear kernels (``MarlinLinearKernel``)."""

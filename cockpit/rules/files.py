@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cockpit.checkpoint.types import OwnCode
 from cockpit.rig.version import version_numbers
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
@@ -13,6 +14,12 @@ _TOKENIZERS_BACKEND = (5,)
 _NO_DUAL_CHUNK = (0, 11)
 _OTHER_CONFIG = frozenset({"trust-remote-code", "hf-overrides", "hf-config-path", "config-format", "revision"})
 """Flags that give leave, or with which another config is read."""
+_OTHER_TOKENIZER = frozenset(
+    {"trust-remote-code", "tokenizer", "tokenizer-mode", "tokenizer-revision", "skip-tokenizer-init", "revision"}
+)
+_PLAIN = frozenset({"PreTrainedTokenizer", "PreTrainedTokenizerFast", "PythonBackend", "TokenizersBackend"})
+"""Classes of transformers that belong to no model."""
+_READ_IT = "Read that code and, if you trust it, set trust-remote-code: true under flags."
 
 
 def _only_config(ctx: Context) -> bool:
@@ -84,9 +91,62 @@ def own_config(ctx: Context) -> Iterator[Finding]:
         subject="weights",
         message=f"neither vLLM {engine.version} nor its transformers knows the model type {kind}: "
         f"its config class is code of the checkpoint ({name}), which vLLM runs only with trust-remote-code",
-        fix="Use a newer vLLM; or read that code and, if you trust it, set trust-remote-code: true under flags.",
+        fix=f"Use a newer vLLM. Or: {_READ_IT[:1].lower()}{_READ_IT[1:]}",
         level="rig",
     )
+
+
+def own_tokenizer(ctx: Context) -> Iterator[Finding]:
+    """A tokenizer that only the checkpoint's own code defines: without leave to run it the boot ends.
+
+    Mirrors AutoTokenizer.from_pretrained of transformers 5.19, which takes a class of its own for a model type or a
+    name that it knows, and get_tokenizer of vLLM's tokenizers/registry.py.
+    """
+    checkpoint, engine = ctx.checkpoint, ctx.engine
+    own = None if checkpoint is None or checkpoint.beside is None else checkpoint.beside.tokenizer_code
+    if checkpoint is None or own is None or engine is None or _OTHER_TOKENIZER & ctx.slug.flags.keys():
+        return
+    if engine.tokenizers is None or _is_known(own, checkpoint.model_type, {*engine.tokenizers, *_PLAIN}):
+        return
+    yield Finding(
+        rule="remote-code",
+        severity="warn",
+        subject="weights",
+        message=f"neither vLLM {engine.version} nor its transformers has a tokenizer for the model type "
+        f"{checkpoint.model_type}: it is code of the checkpoint ({own.code}), which runs only with trust-remote-code",
+        fix=_READ_IT,
+        level="rig",
+    )
+
+
+def own_processor(ctx: Context) -> Iterator[Finding]:
+    """A processor of images that only the checkpoint's own code defines, as AutoProcessor.from_pretrained sees it.
+
+    Most vision models of vLLM make their own and never ask for it: which do, their sources alone tell.
+    """
+    checkpoint, engine = ctx.checkpoint, ctx.engine
+    own = None if checkpoint is None or checkpoint.beside is None else checkpoint.beside.processor_code
+    if checkpoint is None or own is None or engine is None or "trust-remote-code" in ctx.slug.flags:
+        return
+    if not checkpoint.vision or ctx.values.get("vision") == "off" or engine.processors is None:
+        return
+    if not _is_known(own, checkpoint.model_type, set(engine.processors)):
+        yield Finding(
+            rule="remote-code",
+            severity="note",
+            subject="weights",
+            message=f"its processor of images is code of the checkpoint ({own.code}): where vLLM {engine.version} "
+            f"has none of its own for {checkpoint.model_type}, that runs only with trust-remote-code",
+            fix=_READ_IT,
+            level="rig",
+        )
+
+
+def _is_known(own: OwnCode, model_type: str, names: set[str]) -> bool:
+    """Whether a library has a class for the model type, or one that is called as the file says; fast or not."""
+    return model_type in names or (own.otherwise or "").removesuffix("Fast") in {
+        n.removesuffix("Fast") for n in names
+    }
 
 
 def chat_template(ctx: Context) -> Iterator[Finding]:
@@ -155,5 +215,15 @@ def quantized_head(ctx: Context) -> Iterator[Finding]:
     )
 
 
-RULES = (tokenizer, tokenizer_release, own_config, chat_template, gguf, dual_chunk, quantized_head)
+RULES = (
+    tokenizer,
+    tokenizer_release,
+    own_config,
+    own_tokenizer,
+    own_processor,
+    chat_template,
+    gguf,
+    dual_chunk,
+    quantized_head,
+)
 """In the order in which their findings are shown."""

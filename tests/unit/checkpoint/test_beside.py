@@ -9,6 +9,7 @@ import pytest
 
 from cockpit.checkpoint.beside import read_beside
 from cockpit.checkpoint.inspect import inspect
+from cockpit.checkpoint.types import OwnCode
 from cockpit.errors import CockpitError
 from cockpit.paths import shipped
 
@@ -125,3 +126,47 @@ def test_a_config_class_of_its_own(tmp_path: Path, config: dict[str, object], co
     (tmp_path / "params.json").write_text("{}")
     beside = read_beside(tmp_path)
     assert beside is not None and beside.config_code is None
+
+
+@pytest.mark.parametrize(
+    ("files", "tokenizer", "processor"),
+    [
+        (
+            {"tokenizer_config.json": {"tokenizer_class": "T", "auto_map": {"AutoTokenizer": ["t.T", None]}}},
+            OwnCode("t.T", "T"),
+            None,
+        ),
+        (
+            {"tokenizer_config.json": {"auto_map": {"AutoTokenizer": ["t.T", "t.F"]}}},
+            OwnCode("t.F", None),
+            None,
+        ),
+        ({"tokenizer_config.json": {"auto_map": ["t.T", None]}}, OwnCode("t.T", None), None),
+        ({"tokenizer_config.json": {"tokenizer_class": "T"}}, None, None),
+        ({"tokenizer_config.json": {"auto_map": {"AutoTokenizer": ["t.T\x1b[2J", None]}}}, None, None),
+        ({"tokenizer_config.json": {"auto_map": {"AutoTokenizer": [None, 7]}}}, None, None),
+        ({"tokenizer_config.json": {"auto_map": {"AutoTokenizer": ["t.T", None]}}, "tekken.json": {}}, None, None),
+        (
+            {"preprocessor_config.json": {"processor_class": "P", "auto_map": {"AutoProcessor": "o/n--p.P"}}},
+            None,
+            OwnCode("o/n--p.P", "P"),
+        ),
+        (
+            {
+                "processor_config.json": {"processor_class": "LlavaProcessor"},
+                "preprocessor_config.json": {"auto_map": {"AutoProcessor": "p.P"}},
+            },
+            None,
+            None,
+        ),
+        ({"preprocessor_config.json": {"auto_map": {"AutoImageProcessor": "p.I"}}}, None, None),
+        ({"tokenizer_config.json": {"auto_map": {"AutoProcessor": "p.P"}}}, None, OwnCode("p.P", None)),
+    ],
+)
+def test_code_of_its_own_for_text_and_images(
+    tmp_path: Path, files: dict[str, object], tokenizer: OwnCode | None, processor: OwnCode | None
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    beside = read_beside(tmp_path)
+    assert beside is not None and (beside.tokenizer_code, beside.processor_code) == (tokenizer, processor)

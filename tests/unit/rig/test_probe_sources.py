@@ -53,7 +53,21 @@ CONFIG_MAPPING_NAMES.update({"vlm": "VlmConfig", "no": 1})
 CONFIG_MAPPING_NAMES = OrderedDict(**{"gpt-sw3": "GPT2Config"}, **CONFIG_MAPPING_NAMES)
 OTHER = OrderedDict([("albert", "AlbertModel")])
 """,
-    "models/auto/auto_mappings.py": "N = OrderedDict([('llama', 'LlamaConfig'), ('qwen3', 'Qwen3Config')])\n",
+    "models/auto/auto_mappings.py": """
+N = OrderedDict([('llama', 'LlamaConfig'), ('qwen3', 'Qwen3Config')])
+PROCESSOR_MAPPING_NAMES = OrderedDict([('llava', 'LlavaProcessor')])
+""",
+    "models/auto/processing_auto.py": "MISSING_PROCESSOR_MAPPING_NAMES = OrderedDict([('vlm', 'VlmProcessor')])\n",
+    "models/auto/tokenization_auto.py": """
+TOKENIZER_MAPPING_NAMES = OrderedDict[str, str | None]([("llama", "LlamaTokenizer" if f() else None), ("gpt", None)])
+MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS: set[str] = {"phi"}
+OTHER = {"albert"}
+""",
+}
+OWN = {
+    "transformers_utils/config.py": CONFIGS,
+    "transformers_utils/processors/__init__.py": "__all__ = ['OvisProcessor']\n_MORE = {'x': 'y'}\n",
+    "tokenizers/registry.py": "_VLLM_TOKENIZERS = {'kimi_audio': ('kimi_audio', 'KimiTokenizer')}\n",
 }
 KERNEL = "class MarlinLinearKernel(K):\n    @classmethod\n    def get_min_capability(cls):\n        return 75\n"
 
@@ -84,10 +98,12 @@ def test_a_whole_engine_says_everything_that_the_rules_read(tmp_path: Path, make
         "tool_parsers/__init__.py": "_TOOL_PARSERS_TO_REGISTER = {'hermes': ('hermes_tool_parser', 'Hermes')}\n",
         "reasoning/__init__.py": "_REASONING_PARSERS_TO_REGISTER = {'qwen3': ('a', 'A'), 'glm45': ('b', 'B')}\n",
     }
-    package(site_of(tmp_path / "v") / "vllm", {**files, "transformers_utils/config.py": CONFIGS})
+    package(site_of(tmp_path / "v") / "vllm", {**files, **OWN})
     package(site_of(tmp_path / "v") / "transformers", AUTO)
     engine = probe_engine(command, "mine")
     assert engine.config_types == ("chatglm", "gpt-sw3", "llama", "odd-ocr", "qwen3", "vlm")
+    assert engine.tokenizers == ("KimiTokenizer", "LlamaTokenizer", "gpt", "kimi_audio", "llama", "phi")
+    assert engine.processors == ("LlavaProcessor", "OvisProcessor", "VlmProcessor", "llava", "vlm")
     assert engine.models == ("LlamaForCausalLM", "Qwen3_5MTP")
     assert engine.quantized_embedding is False
     assert engine.autoround_int8 is False
@@ -106,6 +122,7 @@ def test_what_a_package_does_not_have_is_unknown(tmp_path: Path, make_engine: Ma
         assert getattr(engine, name) is None
     assert (engine.kv_cache_dtypes, engine.min_capabilities, engine.cuda) == (None, None, None)
     assert (engine.tool_parsers, engine.reasoning_parsers, engine.config_types) == (None, None, None)
+    assert (engine.tokenizers, engine.processors) == (None, None)
 
 
 def test_a_changed_source_file_is_read_again(tmp_path: Path, make_engine: MakeEngine) -> None:

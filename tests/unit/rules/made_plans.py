@@ -8,7 +8,7 @@ import msgspec
 from made_checkpoints import checkpoint, quantized, scheme
 
 from cockpit.catalog.slug import Slug, Weights
-from cockpit.checkpoint.types import Beside, Checkpoint, LinearAttention, Sizes
+from cockpit.checkpoint.types import Beside, Checkpoint, LinearAttention, OwnCode, Sizes
 from cockpit.rig.types import Engine, Gpu, HostFacts, Rig
 from cockpit.rules.context import Context
 from cockpit.rules.finding import Finding
@@ -44,6 +44,15 @@ WHOLE = Beside(tokenizer=True, chat_template=True, gguf=False)
 GOOD = checkpoint(beside=WHOLE)
 NEEDS_CODE = checkpoint(beside=msgspec.structs.replace(WHOLE, config_code=("odd_vl", "configuration_odd.OddConfig")))
 TYPES = ("llama", "qwen3")
+OWN_TOKENIZER = checkpoint(
+    model_type="odd", beside=msgspec.structs.replace(WHOLE, tokenizer_code=OwnCode("t.OddTokenizer", "OddTokenizer"))
+)
+OWN_PROCESSOR = checkpoint(
+    model_type="odd",
+    vision=True,
+    beside=msgspec.structs.replace(WHOLE, processor_code=OwnCode("p.OddProcessor", "OddProcessor")),
+)
+KNOWN = {"tokenizers": ("llama", "LlamaTokenizer"), "processors": ("llava", "LlavaProcessor")}
 HEADLESS = checkpoint(quantized(scheme(), lm_head=scheme()), beside=WHOLE, vision=True)
 GDN = LinearAttention(key_heads=16, value_heads=32, key_head_dim=128, value_head_dim=128, conv_kernel=4)
 

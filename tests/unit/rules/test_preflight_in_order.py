@@ -6,10 +6,24 @@ from typing import Any
 
 import pytest
 from made_checkpoints import checkpoint, quantized, scheme
-from made_plans import ENGINE, HOST, NEEDS_CODE, TYPES, W4, WHOLE, changed, findings, gpus, sizes
+from made_plans import (
+    ENGINE,
+    HOST,
+    KNOWN,
+    NEEDS_CODE,
+    OWN_PROCESSOR,
+    OWN_TOKENIZER,
+    TYPES,
+    W4,
+    WHOLE,
+    changed,
+    findings,
+    gpus,
+    sizes,
+)
 
 from cockpit.catalog.slug import Weights
-from cockpit.checkpoint.types import Beside
+from cockpit.checkpoint.types import Beside, OwnCode
 
 
 @pytest.mark.parametrize(
@@ -84,6 +98,34 @@ from cockpit.checkpoint.types import Beside
             },
             "remote-code",
         ),
+        ({"of": OWN_TOKENIZER}, "remote-code"),
+        ({"of": OWN_TOKENIZER, "engine": changed(ENGINE, tokenizers=("odd",))}, "remote-code"),
+        ({"of": OWN_TOKENIZER, "engine": changed(ENGINE, tokenizers=("llama", "OddTokenizer"))}, "remote-code"),
+        (
+            {
+                "of": changed(
+                    OWN_TOKENIZER, beside=changed(WHOLE, tokenizer_code=OwnCode("t.T", "PreTrainedTokenizerFast"))
+                ),
+                "engine": changed(ENGINE, **KNOWN),
+            },
+            "remote-code",
+        ),
+        *(
+            (
+                {"of": OWN_TOKENIZER, "engine": changed(ENGINE, **KNOWN), "slug": {"flags": {flag: value}}},
+                "remote-code",
+            )
+            for flag, value in (
+                ("trust-remote-code", True),
+                ("tokenizer", "o/other"),
+                ("tokenizer-mode", "slow"),
+                ("skip-tokenizer-init", True),
+            )
+        ),
+        ({"of": OWN_PROCESSOR}, "remote-code"),
+        ({"of": OWN_PROCESSOR, "engine": changed(ENGINE, processors=("OddProcessor",))}, "remote-code"),
+        ({"of": OWN_PROCESSOR, "engine": changed(ENGINE, **KNOWN), "values": {"vision": "off"}}, "remote-code"),
+        ({"of": changed(OWN_PROCESSOR, vision=False), "engine": changed(ENGINE, **KNOWN)}, "remote-code"),
         ({"slug": {"flags": {"quantization": "awq"}}}, "quantization-differs"),
         (
             {

@@ -6,7 +6,23 @@ from typing import Any, NamedTuple
 
 import pytest
 from made_checkpoints import checkpoint, quantized, scheme
-from made_plans import ENGINE, GDN, HEADLESS, HOST, NEEDS_CODE, TYPES, W4, WHOLE, changed, findings, gpus, sizes
+from made_plans import (
+    ENGINE,
+    GDN,
+    HEADLESS,
+    HOST,
+    KNOWN,
+    NEEDS_CODE,
+    OWN_PROCESSOR,
+    OWN_TOKENIZER,
+    TYPES,
+    W4,
+    WHOLE,
+    changed,
+    findings,
+    gpus,
+    sizes,
+)
 
 from cockpit.catalog.slug import Weights
 from cockpit.rig.types import Rig
@@ -159,6 +175,12 @@ KINDS = {
     ),
     "trust-remote-code": Kind(
         {"of": NEEDS_CODE, "engine": changed(ENGINE, config_types=TYPES)}, "remote-code", "warn"
+    ),
+    "trust-remote-code for the tokenizer": Kind(
+        {"of": OWN_TOKENIZER, "engine": changed(ENGINE, **KNOWN)}, "remote-code", "warn"
+    ),
+    "trust-remote-code for images": Kind(
+        {"of": OWN_PROCESSOR, "engine": changed(ENGINE, **KNOWN)}, "remote-code", "note"
     ),
     "dual-chunk": Kind({"of": checkpoint(dual_chunk=True, model_type="qwen2", beside=WHOLE)}, "dual-chunk", "block"),
     "tokenizer-newer": Kind(
