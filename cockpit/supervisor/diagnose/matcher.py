@@ -15,6 +15,7 @@ from cockpit.supervisor.diagnose.arguments import Arguments
 from cockpit.supervisor.diagnose.derived import OF_THE_MACHINE, derived, unknown
 from cockpit.supervisor.diagnose.ends import signal_of, silent_end
 from cockpit.supervisor.diagnose.pattern import Pattern
+from cockpit.supervisor.diagnose.pattern_set import PatternSet
 from cockpit.supervisor.diagnose.settings import offered
 from cockpit.supervisor.diagnose.shown import shown_exception
 from cockpit.supervisor.diagnose.table import SYMPTOMS
@@ -28,13 +29,10 @@ _NOTICES = tuple(index for index, symptom in enumerate(SYMPTOMS) if symptom.noti
 _NOTICE_PATTERNS = tuple(
     (pattern.literal, pattern, SYMPTOMS[index].id) for index in _NOTICES for pattern in _PATTERNS[index]
 )
-_LINES = tuple(
-    (pattern.literal, pattern)
-    for pattern in dict.fromkeys(
-        _KNOWN[text] for one in SYMPTOMS if not one.notice and not one.frames for text in one.patterns
-    )
+_LINES = PatternSet(
+    dict.fromkeys(_KNOWN[text] for one in SYMPTOMS if not one.notice and not one.frames for text in one.patterns)
 )
-"""Each pattern once, with its literal: every line is held against them."""
+"""Every line is held against them that is not harmless by its level."""
 _NOT_LISTENING = "error while attempting to bind on address"
 _KILLS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL)
 _NEXT_STEPS = (
@@ -97,7 +95,7 @@ class _Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_remarkable(text: str) -> bool:
     """Whether a line's text reads like a symptom that ends servers."""
-    return any(literal in text and pattern.search(text) for literal, pattern in _LINES)
+    return any(pattern.search(text) for pattern in _LINES.candidates(text))
 
 
 def notice_of(text: str) -> str | None:

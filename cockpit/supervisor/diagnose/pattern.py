@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import re
 
-_CLASSES = set("wWdDsSbBAZ0123456789")
+_PART = re.compile(
+    r"(?P<plain>[^\\\[{()}.^$|?*+]+)"
+    r"|\\(?P<escaped>[^A-Za-z0-9])"
+    r"|\[\^?\]?(?:[^\]\\]|\\.)*\]|\{[^}]*\}|\((?:[^()\[\\]|\\.)*\)"
+    r"|(?P<mark>\\[xuU\d][\dA-Fa-f]*|\\?.)",
+    re.DOTALL,
+)
+"""Plain characters, an escaped one, a class, a count, a simple group, or whatever else has a meaning of its own."""
+_NONE_TOO = ("?", "*", "{")
+"""What comes after a character that need not be there."""
 
 
 def literal_of(pattern: str) -> str:
@@ -12,43 +21,31 @@ def literal_of(pattern: str) -> str:
 
     Looks outside of groups and classes only; a bar outside of a group makes it empty.
     """
-    runs, run, index, depth = [], "", 0, 0
-    while index < len(pattern):
-        character = pattern[index]
-        index += 1
-        if character == "\\" and index < len(pattern):
-            character, index = pattern[index], index + 1
-            plain = character not in _CLASSES
-        elif character in "[{":
-            index = _end_of(pattern, index, "]" if character == "[" else "}")
-            plain = False
-        else:
-            plain = character not in "(){}.^$|?*+"
-        if character == "|" and not plain and depth == 0:
+    longest, run, depth = "", "", 0
+    for part in _PART.finditer(pattern):
+        plain, mark = part["plain"] or part["escaped"], part["mark"]
+        if mark == "|" and depth == 0:
             return ""
-        depth += (character == "(" and not plain) - (character == ")" and not plain)
-        if plain and depth == 0 and pattern[index : index + 1] not in ("?", "*", "{"):
-            run += character
-        else:
-            runs.append(run)
+        depth += (mark == "(") - (mark == ")")
+        goes_on = plain is not None and depth == 0
+        if goes_on:
+            goes_on = pattern[part.end() : part.end() + 1] not in _NONE_TOO
+            run += plain if goes_on else plain[:-1]
+        if len(run) > len(longest):
+            longest = run
+        if not goes_on:
             run = ""
-    return max([*runs, run], key=len)
-
-
-def _end_of(pattern: str, index: int, bracket: str) -> int:
-    while index < len(pattern) and pattern[index] != bracket:
-        index += 2 if pattern[index] == "\\" else 1
-    return index + 1
+    return longest
 
 
 class Pattern:
     """A regular expression behind its literal; compiled when it is first needed, as most never are."""
 
-    __slots__ = ("_pattern", "_regex", "literal")
+    __slots__ = ("_regex", "literal", "text")
 
     def __init__(self, pattern: str) -> None:
         self.literal = literal_of(pattern)
-        self._pattern = pattern
+        self.text = pattern
         self._regex: re.Pattern[str] | None = None
 
     def search(self, text: str) -> re.Match[str] | None:
@@ -56,5 +53,5 @@ class Pattern:
         if self.literal not in text:
             return None
         if self._regex is None:
-            self._regex = re.compile(self._pattern, re.DOTALL | re.MULTILINE)
+            self._regex = re.compile(self.text, re.DOTALL | re.MULTILINE)
         return self._regex.search(text)

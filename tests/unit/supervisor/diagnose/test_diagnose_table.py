@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
 
 from cockpit.launch.toggles import BY_ID
 from cockpit.supervisor.boot_state import BootFacts, BootState
@@ -64,10 +66,46 @@ def test_a_pattern_compiles_and_has_a_literal_that_settles_most_lines(row: Sympt
         (r"[abc]defg+", "defg"),
         (r"(?:x|y) end", " end"),
         (r"\bword\.py", "word.py"),
+        (r"a\none \x41en", "one "),
+        (r"[]a]bc[^]]d", "bc"),
+        (r"(?:a(?:b|c)[)]|d)efg(?=h)", "efg"),
     ],
 )
-def test_the_literal_of_a_pattern_is_in_all_that_it_matches(pattern: str, literal: str) -> None:
+def test_the_literal_of_a_pattern_is_the_longest_text_that_must_be_there(pattern: str, literal: str) -> None:
     assert literal_of(pattern) == literal
+
+
+PARTS = (
+    "a",
+    "b",
+    " ",
+    r"\.",
+    r"\(",
+    r"\n",
+    r"\x41",
+    r"\d",
+    r"\b",
+    "[ab]",
+    "[^]a]",
+    "(?:a|b)",
+    "(?P<x>a(b))",
+    "(?=a)",
+    "|",
+)
+COUNTS = ("", "", "", "?", "*", "+", "{2}", "{0,3}", "+?")
+
+
+@given(st.data(), st.lists(st.tuples(st.sampled_from(PARTS), st.sampled_from(COUNTS)), min_size=1, max_size=8))
+def test_the_literal_of_a_pattern_is_in_all_that_it_matches(
+    data: st.DataObject, parts: list[tuple[str, str]]
+) -> None:
+    pattern = "".join(part + count for part, count in parts)
+    try:
+        regex = re.compile(pattern)
+    except re.error:
+        reject()
+    found = regex.search(data.draw(st.from_regex(regex)))
+    assert found is not None and literal_of(pattern) in found.string
 
 
 def test_a_pattern_finds_what_its_regular_expression_finds() -> None:
