@@ -7,9 +7,7 @@ import os
 import random
 import re
 import shutil
-import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,6 @@ from cockpit.planner.families import kv_model
 from cockpit.planner.groups import group_size
 from cockpit.planner.kv import forecast_kv
 from cockpit.planner.types import KvForecast, KvModel, KvSettings
-from cockpit.rig.host import first_free_port
 from cockpit.rig.types import Engine
 
 pytestmark = pytest.mark.live
@@ -31,6 +28,7 @@ CASES = 600
 GIB = 1024**3
 QUIET = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
 DRIVER = Path(__file__).with_name("vllm_planning.py")
+POOLS = Path(__file__).with_name("vllm_pools.py")
 CUDA_TYPES = (
     "auto",
     "bfloat16",
@@ -187,67 +185,48 @@ _GATED_DELTA = {
 }
 
 
-def _boot(engine: Engine, host: str, folder: Path, *flags: str) -> str:
-    """The log of a server up to the line with its KV cache size; it is stopped then."""
-    words = ["serve", str(folder), "--load-format", "dummy", "--enforce-eager", "--max-model-len", "4096"]
-    words += [
-        "--max-num-seqs",
-        "8",
-        "--host",
-        host,
-        "--port",
-        str(first_free_port(host, 18744)),
-        *flags,
-    ]
-    file = folder / "server.log"
-    with file.open("wb") as log:
-        server = subprocess.Popen(
-            [engine.path, *words], stdout=log, stderr=log, env={**os.environ, **QUIET}, start_new_session=True
-        )
-    try:
-        for _ in range(2400):
-            text = file.read_text(encoding="utf-8", errors="replace")
-            if "KV cache size" in text or server.poll() is not None:
-                break
-            time.sleep(0.5)
-    finally:
-        server.send_signal(signal.SIGINT)
-        try:
-            server.wait(60)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait(10)
-    assert "KV cache size" in text, text[-2000:]
-    return text
+MODELS: dict[str, tuple[dict[str, Any], dict[str, str], int]] = {
+    "windows": (_GEMMA, {}, 128),
+    "two sizes and sharing": (_SHARING, {}, 128),
+    "sharing alone": (_NANO, {}, 128),
+    "gated delta": (_GATED_DELTA, {"mamba_ssm_cache_dtype": "float32"}, 640),
+}
+"""Its config, further settings of the engine, and its tokens a block."""
 
 
-@pytest.mark.parametrize(
-    ("config", "flags", "block"),
-    [
-        (_GEMMA, [], 128),
-        (_SHARING, [], 128),
-        (_NANO, [], 128),
-        (_GATED_DELTA, ["--mamba-ssm-cache-dtype", "float32"], 640),
-    ],
-    ids=["windows", "two sizes and sharing", "sharing alone", "gated delta"],
-)
-def test_a_server_prints_what_was_forecast(
-    engine: Engine, host: str, tmp_path: Path, config: dict[str, Any], flags: list[str], block: int
-) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(paths.shipped("slugs") / "cpu" / "tiny-qwen3", folder)
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    model = kv_model(inspect(str(folder)))
+@pytest.fixture(scope="module")
+def folders(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The checkpoint of each model, with the log of an engine that was made of it."""
+    folders = {name: tmp_path_factory.mktemp("models") / "model" for name in MODELS}
+    for name, folder in folders.items():
+        shutil.copytree(paths.shipped("slugs") / "cpu" / "tiny-qwen3", folder)
+        (folder / "config.json").write_text(json.dumps(MODELS[name][0]), encoding="utf-8")
+    done = subprocess.run(
+        [engine.python, str(POOLS)],
+        input=json.dumps({str(folders[name]): further for name, (_, further, _) in MODELS.items()}),
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+        env={**os.environ, **QUIET, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folders
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_engine_prints_what_was_forecast(engine: Engine, folders: dict[str, Path], name: str) -> None:
+    _, _, block = MODELS[name]
+    model = kv_model(inspect(str(folders[name])))
     assert isinstance(model, KvModel)
     if model.gated_delta is not None:
         model = msgspec.structs.replace(model, gated_delta=msgspec.structs.replace(model.gated_delta, state_bytes=4))
     settings = KvSettings(max_model_len=4096, platform="cpu", engine_version=engine.version)
     forecast = forecast_kv(model, settings, GIB)
     assert isinstance(forecast, KvForecast)
-    printed = re.search(
-        r"KV cache size: ([\d,]+) tokens, .* per request: ([\d.]+)x", _boot(engine, host, folder, *flags)
-    )
-    assert printed is not None
+    log = (folders[name] / "engine.log").read_text(encoding="utf-8", errors="replace")
+    printed = re.search(r"KV cache size: ([\d,]+) tokens, .* per request: ([\d.]+)x", log)
+    assert printed is not None, log[-2000:]
     assert printed.group(1) == f"{forecast.capacity_tokens:,}"
     assert printed.group(2) == f"{forecast.max_concurrency:.2f}"
     assert forecast.block_size_tokens == block

@@ -55,7 +55,7 @@ def loaded(folder: str, ranks: int) -> dict[str, int]:
 
 def main() -> None:
     logging.disable(logging.CRITICAL)
-    # vLLM imports itself anew to look at a class that it has not seen on this machine; there is no CUDA to be kept off.
+    # vLLM imports itself anew to look at a class it does not know yet; there is no CUDA here to keep off.
     registry._run_in_subprocess = lambda look: look()  # type: ignore[assignment]
     parallel_state.init_distributed_environment(1, 0, "tcp://127.0.0.1:29512", 0, "gloo")
     print(json.dumps([loaded(case["folder"], case["ranks"]) for case in json.load(sys.stdin)]))

@@ -40,7 +40,7 @@ def specs(folder: str) -> dict[str, int]:
 
 def main() -> None:
     """Print one JSON object, folder → specs or the message with which vLLM refuses it."""
-    # vLLM imports itself anew to look at a class that it has not seen on this machine; there is no CUDA to be kept off.
+    # vLLM imports itself anew to look at a class it does not know yet; there is no CUDA here to keep off.
     registry._run_in_subprocess = lambda look: look()  # type: ignore[assignment]
     answers: dict[str, dict[str, int] | str] = {}
     for folder in sys.argv[2:]:
