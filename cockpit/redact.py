@@ -23,9 +23,9 @@ _VALUE = r"(?:\\?\"(?:[^\"\\]|\\.)*\\?\"?|\\?'(?:[^'\\]|\\.)*'?|\[[^\]]*\]?|\([^
 _NOTHING = r"(?:None|null|True|False|true|false|\[\]|''|\"\"|<redacted>)(?![\w-])"
 _HINTS = ("secret", "passw", "credential", "authorization", "bearer", "basic", "hf_", "sk-")
 _JOINTS = ("", "_", "-")
-_KEYS = tuple(f"{word}{joint}key" for word in ("api", "private", "access") for joint in _JOINTS)
-_TOKENS = tuple(
-    f"{word}{joint}token"
+_BEFORE_KEY = tuple(word + joint for word in ("api", "private", "access") for joint in _JOINTS)
+_BEFORE_TOKEN = tuple(
+    word + joint
     for word in ("hf", "hub", "auth", "access", "bearer", "refresh", "session", "api")
     for joint in _JOINTS
 )
@@ -78,6 +78,11 @@ def _may_hold_a_secret(small: str) -> bool:
     return (
         any(hint in small for hint in _HINTS)
         or ("://" in small and "@" in small)
-        or ("token" in small and any(name in small for name in _TOKENS))
-        or ("key" in small and any(name in small for name in _KEYS))
+        or ("token" in small and _comes_after(small, "token", _BEFORE_TOKEN))
+        or ("key" in small and _comes_after(small, "key", _BEFORE_KEY))
     )
+
+
+def _comes_after(small: str, word: str, before: tuple[str, ...]) -> bool:
+    """Whether the word comes right after any of what may stand before it."""
+    return any(part.endswith(before) for part in small.split(word)[:-1])

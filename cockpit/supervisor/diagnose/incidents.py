@@ -11,6 +11,7 @@ import msgspec
 from cockpit.supervisor.boot_state import StageId
 from cockpit.supervisor.diagnose.lines import Line
 from cockpit.supervisor.diagnose.types import COLLATERAL, Incident
+from cockpit.supervisor.diagnose.wrappers import is_wrapper
 
 _MAX_TEXT = 3000
 _MAX_GOING_ON = 8
@@ -67,19 +68,6 @@ _ANNOUNCES = re.compile(
     r"EngineCore (?:\w+ )?(?:failed|encountered|hit)|WorkerProc (?:failed|hit)|^Process \S+:\s*$|Exception in worker"
     r"|Error executing method"
 )
-WRAPPER = re.compile(
-    r"EngineDeadError|EngineGenerateError|[Ee]ngine core initialization failed|[Ff]ailed (?:core|frontend) proc"
-    r"|EngineCore (?:\w+ )?(?:failed|encountered|hit)|WorkerProc (?:failed|hit|initialization failed)"
-    r"|Engine process failed to start|Worker ?[Pp]roc\w* .*(?:died|failed)"
-    r"|Executor failed|Got fatal signal from worker processes|Engine loop (?:is not running|has died)"
-    r"|Background loop (?:has errored|is stopped)|Engine background task failed|ProcessRaisedException"
-    r"|Engine core proc\w* .*(?:died|failed)|A[Pp][Ii] ?[Ss]erver process .*died|AsyncLLM output_handler failed"
-    r"|(?:is already dead|has failed), terminating server process|MQLLMEngine (?:process )?(?:is )?(?:died|dead)"
-    r"|Engine process \(pid \d+\) died|Task finished unexpectedly"
-    r"|leader process died|[Ss]ee (?:stack trace|root cause)(?: \(?above\)?)? for (?:the )?root cause"
-    r"|^Process \S+:\s*$"
-)
-"""Reports of a failure that happened elsewhere."""
 _COLLATERAL = re.compile(
     r"\s*(?:\w+\.)*(?:BrokenPipeError|EOFError|ConnectionResetError|CancelledError|KeyboardInterrupt|SystemExit)\b"
     r"|\s*(?:RuntimeError: cancelled$|ChildProcessError: worker died)"
@@ -170,10 +158,10 @@ class IncidentFinder:
         written = _WRITTEN.match(text)
         if written is not None:
             text = f"{written['type']}: {written['words'].replace(chr(92) + 'n', ' ').strip()}"
-        quoted = _QUOTED.search(text)
+        quoted = _QUOTED.search(text) if "Worker failed with" in text else None
         if quoted is not None:
             text = quoted["error"]
-        elif WRAPPER.search(text):
+        elif is_wrapper(text):
             self._note_wrapper(stream, text)
             return
         going_on = stream.key is not None
