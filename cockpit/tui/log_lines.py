@@ -22,12 +22,18 @@ class LogLines:
 
     def add(self, lines: Iterable[str]) -> list[str]:
         """Take new lines in; those of them that are to be shown."""
-        new = list(lines)
-        useful = [line for line in new if not is_access(line)]
-        self.access_count += len(new) - len(useful)
-        most = self._useful.maxlen or 0
-        useful = [short_log_line(line) for line in useful[-most:]]
-        every = [short_log_line(line) for line in new[-most:]] if len(new) > len(useful) else useful
+        most = self._all.maxlen or 0
+        every: list[str] = []
+        useful: list[str] = []
+        for line in reversed(list(lines)):
+            access = is_access(line)
+            self.access_count += access
+            if len(every) < most or (not access and len(useful) < most):
+                short = short_log_line(line)
+                every.append(short)
+                if not access:
+                    useful.append(short)
+        every, useful = every[:most][::-1], useful[:most][::-1]
         self._useful.extend(useful)
         self._all.extend(every)
         return every if self.shows_access else useful

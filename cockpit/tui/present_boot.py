@@ -148,8 +148,7 @@ def short_log_line(line: str) -> str:
     found = _PREFIX.match(line)
     if found is None:
         return line
-    message = line[found.end() :].rstrip()
-    level = found["level"] or ""
+    process, level, time = found.groups("")
     mark = "" if level in ("", "INFO") else f"{level} "
-    when = f"{found['time']} " if found["time"] else ""
-    return f"{when}{found['process']}: {mark}{message}"
+    when = f"{time} " if time else ""
+    return f"{when}{process}: {mark}{line[found.end() :].rstrip()}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -47,6 +48,7 @@ class LogView(ScrollView, can_focus=True):
         """The lines as they are drawn when they are wrapped."""
         self._wrapped_to = 0
         """Cells that long lines are wrapped to; 0 where they are cut."""
+        self._style = Style()
         self.wraps = False
         self.following = True
 
@@ -122,27 +124,32 @@ class LogView(ScrollView, can_focus=True):
 
     # Drawing
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines in sight, in one style: looking it up costs more than a line."""
+        self._style = self.rich_style
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """The line that is scrolled to this place."""
         left, top = self.scroll_offset
         row, width = top + y, self.size.width
         if row >= len(self._drawn):
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self._style)
         text = self._drawn[row]
         cells = cell_len(text)
-        strip = Strip(self._segments(row, text), cells).crop_extend(left, left + width, self.rich_style)
+        strip = Strip(self._segments(row, text), cells).crop_extend(left, left + width, self._style)
         if cells > left + self._room:
-            strip = Strip([*strip.crop(0, self._room - 1), Segment(_MORE, self.rich_style)], self._room)
+            strip = Strip([*strip.crop(0, self._room - 1), Segment(_MORE, self._style)], self._room)
         return strip.apply_offsets(left, row)
 
     def _segments(self, row: int, text: str) -> list[Segment]:
         """The text, with what is marked of it."""
         span = None if self.text_selection is None else self.text_selection.get_span(row)
         if span is None:
-            return [Segment(text, self.rich_style)]
+            return [Segment(text, self._style)]
         start, end = span[0], len(text) if span[1] == -1 else span[1]
-        marked = self.rich_style + self.screen.get_component_rich_style("screen--selection")
-        parts = ((text[:start], self.rich_style), (text[start:end], marked), (text[end:], self.rich_style))
+        marked = self._style + self.screen.get_component_rich_style("screen--selection")
+        parts = ((text[:start], self._style), (text[start:end], marked), (text[end:], self._style))
         return [Segment(part, style) for part, style in parts if part]
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
@@ -181,8 +188,10 @@ class LogView(ScrollView, can_focus=True):
             self._looked_up()
 
 
-def _widest(lines: Iterable[str]) -> int:
-    return max((len(line) if line.isascii() else cell_len(line) for line in lines), default=0)
+def _widest(lines: Sequence[str]) -> int:
+    if all(map(str.isascii, lines)):
+        return max(map(len, lines), default=0)
+    return max(map(cell_len, lines))
 
 
 def wrapped(line: str, width: int) -> list[str]:
