@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from cockpit.supervisor.access_lines import is_only_access
 from cockpit.supervisor.boot_state import BootState
 from cockpit.supervisor.diagnose.arguments import Arguments
 from cockpit.supervisor.diagnose.figures import Figures
@@ -43,6 +44,8 @@ class TroubleReader:
     def feed(self, line: Line, stage: Any) -> None:
         """Read one line, seen while ``stage`` of the boot ran."""
         text = line.text
+        if line.level == "INFO" and is_only_access(text):
+            return  # what a client asks for says nothing of the server
         self._read_arguments(text)
         self._figures.feed(text)
         notice = notice_of(text)

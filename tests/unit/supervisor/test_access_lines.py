@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.supervisor.access_lines import is_access
+from cockpit.supervisor.access_lines import is_access, is_only_access
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,23 @@ def test_an_answered_request_is_an_access_line(line):
 )
 def test_anything_else_is_none(line):
     assert not is_access(line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['127.0.0.1:41346 - "GET /health HTTP/1.1" 200 OK', '[::1%2]:5 - "GET / HTTP/1.1" 304', '- "PUT /a HTTP/2" 204 '],
+)
+def test_a_text_may_be_an_access_line_whole(text):
+    assert is_only_access(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'ValueError: x 127.0.0.1:41346 - "GET /health HTTP/1.1" 200 OK',
+        'an error - "GET / HTTP/1.1" 200 OK',
+        '127.0.0.1:41346 - "GET /health HTTP/1.1" 500 Internal Server Error',
+    ],
+)
+def test_a_text_with_anything_else_is_not(text):
+    assert not is_only_access(text)

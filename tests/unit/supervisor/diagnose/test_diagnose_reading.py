@@ -108,6 +108,15 @@ def test_what_kept_the_log_makes_no_difference(name: str, prefix: str) -> None:
     assert verdict(diagnose_lines(wrapped)) == verdict(diagnose_lines(plain))
 
 
+def test_what_clients_ask_for_says_nothing_of_the_server() -> None:
+    asked = '(APIServer pid=1) INFO:     10.0.0.7:5 - "GET /{} HTTP/1.1" {}'
+    plain = [line for line in lines_of("h200-0.26-ct4-graph.log") if "hutting down" not in line]
+    answered = [asked.format("ChatTemplateResolutionError", "200 OK"), asked.format("GB10", "307 Temporary Redirect")]
+    assert diagnose_lines([*plain, *answered]).notes == diagnose_lines(plain).notes
+    failed = asked.format("ChatTemplateResolutionError", "400 Bad Request")
+    assert len(diagnose_lines([*plain, failed]).notes) == len(diagnose_lines(plain).notes) + 1
+
+
 NOISE = st.lists(
     st.tuples(
         st.integers(0, 10_000),
