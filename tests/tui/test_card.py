@@ -96,7 +96,7 @@ async def test_every_toggle_key_on_the_cpu_changes_the_command_or_says_why_not(s
     entry = session.catalog.get("cpu/tiny-qwen3")
     states = toggle_states(context_for(entry.slug, {}, session.facts(entry)))
     blocked = {name: state.reason or "" for name, state in states.items() if state.state == "blocked"}
-    assert len(blocked) == 6 and all(blocked.values())
+    assert {"int8", "gpus", "tensor_parallel"} <= blocked.keys() and all(blocked.values())
     async with opened(session, SMALLEST) as pilot:
         card = await open_card(pilot, "cpu/tiny-qwen3")
         before = command_shown(pilot)
