@@ -41,23 +41,39 @@ def say(text: str, plain: str = "") -> Explain:
 
     ``plain`` is said when a group is missing.
     """
-
-    def said(seen: Evidence) -> str:
-        if plain and not set(_PLACE.findall(text)) <= seen.groups.keys():
-            return plain
-        return text.format_map(_Groups(seen.groups))
-
-    return said
+    return _Sentence(text, plain)
 
 
 def do(*fixes: Fix | str) -> Fixes:
     """The same fixes whatever the log says; a text takes named groups as ``say`` does."""
+    return _SameFixes(fixes)
 
-    def made(seen: Evidence) -> list[Fix]:
+
+class _Sentence:
+    """A closure would take four times the memory, and there are hundreds."""
+
+    __slots__ = ("_plain", "_text")
+
+    def __init__(self, text: str, plain: str) -> None:
+        self._text, self._plain = text, plain
+
+    def __call__(self, seen: Evidence) -> str:
+        if self._plain and not set(_PLACE.findall(self._text)) <= seen.groups.keys():
+            return self._plain
+        return self._text.format_map(_Groups(seen.groups))
+
+
+class _SameFixes:
+    """As `_Sentence` is."""
+
+    __slots__ = ("_fixes",)
+
+    def __init__(self, fixes: tuple[Fix | str, ...]) -> None:
+        self._fixes = fixes
+
+    def __call__(self, seen: Evidence) -> list[Fix]:
         groups = _Groups(seen.groups)
-        return [fix if isinstance(fix, Fix) else Fix(text=fix.format_map(groups)) for fix in fixes]
-
-    return made
+        return [fix if isinstance(fix, Fix) else Fix(text=fix.format_map(groups)) for fix in self._fixes]
 
 
 class _Groups(dict[str, str]):
