@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cockpit.supervisor.diagnose.origins import AREAS, origin_of, refuses
+from cockpit.supervisor.diagnose.faults import refuses
+from cockpit.supervisor.diagnose.origins import PARTS, origin_of
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import count, do
 
@@ -98,7 +99,7 @@ OTHER_VERSION = Symptom(
         )
     ],
 )
-SYMPTOMS = (SPEC_ABSENT, COLD_START, CAPACITY_HYBRID, NIGHTLY, OTHER_VERSION, *AREAS)
+SYMPTOMS = (SPEC_ABSENT, COLD_START, CAPACITY_HYBRID, NIGHTLY, OTHER_VERSION, *PARTS)
 
 
 def unknown(seen: Evidence) -> Iterator[Symptom]:

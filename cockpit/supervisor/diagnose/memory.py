@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from cockpit.supervisor.diagnose.free_memory import END_LEFTOVERS
 from cockpit.supervisor.diagnose.types import Evidence, Fix, Symptom
 from cockpit.supervisor.diagnose.words import (
     NO_EXPANDABLE_SEGMENTS,
@@ -140,98 +141,13 @@ def _host_starved(seen: Evidence) -> bool:
     return "host-ram" in seen.counts and tried is not None and tried < 0.25 and roomy
 
 
-def _free_below(seen: Evidence) -> str:
-    free, total, share, wanted = (seen.number(name) for name in ("free", "total", "share", "wanted"))
-    if free is None or total is None or share is None:
-        return "The GPU has less free memory than the share that vLLM was told to fill."
-    asked = total * share if wanted is None else wanted
-    return (
-        f"Utilization {share:g} of {total:g} GiB asks for {gib(asked)}, and {gib(free)} are free: "
-        f"other programs hold {gib(total - free)}."
-    )
-
-
-def _held_by_leftovers(seen: Evidence) -> bool:
-    free, total = seen.number("free"), seen.number("total")
-    return free is not None and total is not None and free < total * 0.75
-
-
 def _smaller_pool(seen: Evidence) -> list[Fix]:
     if seen.arguments.get("kv_cache_memory_bytes"):
         return [Fix(text="Leave --kv-cache-memory-bytes out, or give it less: it counts instead of the utilization.")]
     return [Fix(text="Make sure that nothing else uses the GPU.")]
 
 
-def _fitting_share(seen: Evidence) -> list[Fix]:
-    free, total = seen.number("free"), seen.number("total")
-    if free is None or total is None or not total:
-        return []
-    share = int((free / total - 0.005) * 100) / 100
-    if share < 0.3:
-        return []
-    return [Fix(text=f"Or fill only what is free: utilization {share:g}.", set={"gpu_memory_utilization": share})]
-
-
-def _fitting_budget(seen: Evidence) -> list[Fix]:
-    """What is free, and the weights that another process holds, which count into the share."""
-    free, total, share, wanted = (seen.number(name) for name in ("free", "total", "share", "wanted"))
-    if free is None or not total or share is None or wanted is None:
-        return []
-    fits = int(((free + total * share - wanted) / total - 0.005) * 100) / 100
-    if not 0.05 <= fits < share:
-        return []
-    return [Fix(text=f"Fill only what is free: utilization {fits:g}.", set={"gpu_memory_utilization": fits})]
-
-
-_FREE_BELOW = (
-    r"Free memory on device\s*(?:\S+ )?\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup is less than "
-    r"desired GPU memory"
-    r" utilization \((?P<share>[\d.]+), (?P<wanted>[\d.]+)",
-    r"on startup is less than desired GPU memory utilization",
-)
-_END_LEFTOVERS = Fix(
-    text="End what holds it: `nvidia-smi` names the programs, and `cockpit doctor` finds VLLM::EngineCore and "
-    "VLLM::Worker processes that outlived their server."
-)
-
 SYMPTOMS: tuple[Symptom, ...] = (
-    Symptom(
-        id="free-below-util-orphan",
-        patterns=_FREE_BELOW,
-        when=_held_by_leftovers,
-        versions="0.9 to 0.33",
-        explain=lambda seen: f"{_free_below(seen)} So much is rarely a desktop: an earlier server may still run.",
-        fixes=joined(lambda _: [_END_LEFTOVERS], _fitting_share),
-    ),
-    Symptom(
-        id="free-below-util",
-        patterns=_FREE_BELOW,
-        versions="0.9 to 0.33",
-        explain=_free_below,
-        fixes=joined(
-            _fitting_share, do("Or end what holds it: a desktop, a browser, a container, an earlier server.")
-        ),
-    ),
-    Symptom(
-        id="free-below-util",
-        patterns=(
-            r"\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup is less than the engine's budget[^(]{0,80}"
-            r"\((?P<share>[\d.]+), (?P<wanted>[\d.]+) GiB",
-        ),
-        versions="0.30 to 0.33",
-        explain=say(
-            "Of the GPU {free} GiB are free, and the engine wants {wanted} beside weights that are held elsewhere.",
-            "The GPU has less free memory than the engine wants beside weights that are held elsewhere.",
-        ),
-        fixes=joined(_fitting_budget, do("Or end what holds it: `nvidia-smi` names the programs.")),
-    ),
-    Symptom(
-        id="memory-profiling",
-        patterns=(r"Error in memory profiling",),
-        versions="0.6 to 0.33",
-        explain=say("Another program gave GPU memory back while vLLM measured, so that its figures made no sense."),
-        fixes=do("Start again once the GPU is quiet; start servers on one GPU one after another."),
-    ),
     Symptom(
         id="wsl-expandable-segments",
         patterns=(r"CUDA driver error: out of memory", r"torch_call_dispatcher\(\s*\"aten::empty\""),
@@ -250,7 +166,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         explain=say(
             "The GPU was full before the server allocated anything: an earlier program has not given it back."
         ),
-        fixes=do(_END_LEFTOVERS, "Wait until `nvidia-smi` shows the memory free, then start again."),
+        fixes=do(END_LEFTOVERS, "Wait until `nvidia-smi` shows the memory free, then start again."),
     ),
     Symptom(
         id="host-ram",
