@@ -1,20 +1,27 @@
 # Everything here works in a fresh clone: .venv is made on demand, and so is the managed CPU build of vLLM.
 .DEFAULT_GOAL := demo
-.PHONY: demo test check fmt engine soak bench
+.PHONY: demo test fast live check fmt engine soak bench
 
 BIN := .venv/bin
 STAMP := .venv/.installed
 PYTHON ?=
 FAULTS := $(CURDIR)/.faults.jsonl
+# Tests start hundreds of cockpits, and each would compile itself, which is half of its time.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Serve a tiny model on a real vLLM and look at it. Without a terminal: the same, as text.
 demo: $(STAMP)
 	$(BIN)/cockpit demo
 
-# Everything that must be green before a push; live tests boot a real vLLM. Most tests wait for processes and screens,
-# so there are more of them at once than two cores; a boot of vLLM keeps a core busy, so live files run two at a time.
-test: check engine
-	$(BIN)/python -m pytest -n 4 --dist loadfile --ignore=tests/live
+# Everything that must be green before a push. What needs no vLLM goes on beside the live tests, of which each waits for
+# the one busy process of a boot; live files run two at a time. `make fast` and `make live` are the two halves.
+test: $(STAMP)
+	$(MAKE) --no-print-directory --jobs=2 fast live
+
+fast: check
+	$(BIN)/python -m pytest -n 3 --dist loadfile --ignore=tests/live
+
+live: engine
 	$(BIN)/python -m pytest -v -n 2 --dist loadfile tests/live
 
 # Every fault ten times, twenty cycles of a real vLLM, and the table of it: about an hour.

@@ -42,8 +42,14 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def _own_leftovers(home: str) -> tuple[Leftover, ...]:
-    found = find_settled_leftovers()
-    return tuple(left for left in found if home in Path(f"/proc/{left.pid}/environ").read_text(errors="replace"))
+    return tuple(left for left in find_settled_leftovers() if home in _environment(left.pid))
+
+
+def _environment(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/environ").read_text(errors="replace")
+    except OSError:  # another test's, and ended by it
+        return ""
 
 
 @pytest.fixture

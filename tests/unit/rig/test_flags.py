@@ -168,20 +168,3 @@ def test_what_this_vllm_takes_is_known(words: list[str]) -> None:
 )
 def test_what_it_does_not_take_is_named_with_the_nearest(word: str, expected: str) -> None:
     assert unknown_flags(["vllm", "serve", "m", word], FLAGS) == [expected]
-
-
-@pytest.mark.live
-def test_the_real_cpu_engine_says_its_flags(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Takes some 15 s: it imports torch."""
-    from cockpit.rig.managed import CPU_VERSION
-
-    monkeypatch.delenv("XDG_DATA_HOME")
-    command = paths.engines_home() / f"cpu-{CPU_VERSION}" / "bin" / "vllm"
-    if not command.exists():
-        pytest.skip("the CPU engine is not installed")
-    flags = engine_flags(probe_engine(command, "cpu"))
-    assert len(flags.flags) > 300
-    assert "fp8_e4m3" in (flags.flags["--kv-cache-dtype"].choices or ())
-    argv = ["vllm", "serve", "m", "--no-enable-prefix-caching", "--speculative-config.method", "mtp", "-tp", "1"]
-    assert unknown_flags(argv, flags) == []
-    assert unknown_flags(["--disable-prefix-caching"], flags)
