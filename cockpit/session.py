@@ -14,39 +14,37 @@ from cockpit import paths
 from cockpit.catalog.load import Entry
 from cockpit.catalog.slug import Platform, Slug
 from cockpit.checkpoint.inspect import inspect
-from cockpit.checkpoint.types import Checkpoint, Quantization
 from cockpit.config import Config
 from cockpit.errors import CockpitError
 from cockpit.fleet import Fleet, InstanceView
-from cockpit.hub import cached_repos, hub_cache
 from cockpit.launch.best import Candidate, judged, ranked
 from cockpit.launch.flag_facts import asked_for_flags
-from cockpit.launch.forecast import identity_of, planned
+from cockpit.launch.forecast import planned
+from cockpit.launch.inspection import Inspection, inspection
 from cockpit.launch.named_files import missing_files
 from cockpit.launch.new_slug import propose, save
 from cockpit.launch.plan import Address, Facts, context_for, make_plan, toggle_states
 from cockpit.launch.slug_fit import SlugFit, slug_fit
 from cockpit.launch.types import LaunchPlan
-from cockpit.planner.declared import declared_checkpoint
 from cockpit.redact import is_secret
 from cockpit.rig.engines import choose_engine, command_of, find_engines, probe_engine
 from cockpit.rig.host import port_is_free, port_owner
 from cockpit.rig.rig import read_rig
 from cockpit.rig.types import Engine, EngineProblem, Rig
 from cockpit.rules.finding import Finding, ToggleState, describe
-from cockpit.rules.plan_rules import blocks_first, plan_findings, refusals
+from cockpit.rules.plan_rules import blocks_first, refusals
 from cockpit.shelf import Shelf
+from cockpit.slug_checkpoints import SlugCheckpoints, measured_boots
 from cockpit.supervisor import store
 from cockpit.supervisor.again import chosen_of, with_env
 from cockpit.supervisor.diagnose.types import Fix
-from cockpit.supervisor.memory_history import Measured, measured
 from cockpit.supervisor.ready import state_of
 from cockpit.supervisor.record import InstanceRecord
 from cockpit.supervisor.spawn import Running, start
 from cockpit.supervisor.stop import stop
-from cockpit.this_host import FIRST_PORT, ThisHost, address_again, promised_to
+from cockpit.this_host import ThisHost, address_again, promised_to
 
-__all__ = ["CheckpointAnswer", "InstanceView", "Session", "describe", "read_checkpoint", "refuse_if_blocked"]
+__all__ = ["Inspection", "InstanceView", "Session", "describe", "refuse_if_blocked"]
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,23 +56,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
 
-class CheckpointAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint that was looked for: neither field is set when its files are not on this machine."""
-
-    checkpoint: Checkpoint | None = None
-    problem: str | None = None
-
-
-class Inspection(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint, and what a slug made for it may do on this rig."""
-
-    checkpoint: Checkpoint
-    toggles: dict[str, ToggleState]
-    values: dict[str, Any]
-    findings: tuple[Finding, ...]
-
-
-class Session(Shelf, Fleet):
+class Session(Shelf, SlugCheckpoints, Fleet):
     """Facts are read once, when first needed, and kept; ``refresh`` forgets them."""
 
     def __init__(
@@ -84,10 +66,9 @@ class Session(Shelf, Fleet):
         described_rig: Rig | None = None,
     ) -> None:
         Shelf.__init__(self, config)
+        SlugCheckpoints.__init__(self, os.environ if environ is None else environ)
         Fleet.__init__(self)
-        self.environ = dict(os.environ if environ is None else environ)
         self._described_rig = described_rig
-        self._checkpoints: dict[str, CheckpointAnswer] = {}
 
     @cached_property
     def rig(self) -> Rig:
@@ -97,10 +78,6 @@ class Session(Shelf, Fleet):
     @cached_property
     def _found_engines(self) -> tuple[list[Engine], list[EngineProblem]]:
         return find_engines(self.config.engines)
-
-    @cached_property
-    def _cached_repos(self) -> frozenset[str]:
-        return cached_repos(hub_cache(self.environ))
 
     @property
     def engines(self) -> tuple[Engine, ...]:
@@ -112,31 +89,10 @@ class Session(Shelf, Fleet):
         """Places where a vLLM was expected and none can be used."""
         return tuple(self._found_engines[1])
 
-    def checkpoint_of(self, entry: Entry) -> CheckpointAnswer:
-        """What the entry's checkpoint is, where its files are on this machine; read once and kept."""
-        source = entry.model_source
-        answer = self._checkpoints.get(source)
-        if answer is None:
-            here = entry.slug.weights.path is not None or source in self._cached_repos
-            answer = read_checkpoint(source) if here else CheckpointAnswer()
-            self._checkpoints[source] = answer
-        return answer
-
-    def declared(self, entry: Entry) -> Checkpoint | None:
-        """The checkpoint as its slug declares it; None where it declares too little."""
-        key = f"declared {entry.slug.name}"
-        if key not in self._checkpoints:
-            self._checkpoints[key] = read_declared(entry)
-        return self._checkpoints[key].checkpoint
-
-    def known_checkpoint(self, entry: Entry) -> CheckpointAnswer:
-        """The same without reading anything: nothing is known until `checkpoint_of` was asked once."""
-        return self._checkpoints.get(entry.model_source, CheckpointAnswer())
-
     def refresh(self) -> None:
         """Forget the rig, the engines, the catalog and the checkpoints, so that they are read again."""
-        self._checkpoints.clear()
-        for name in ("catalog", "rig", "_found_engines", "_cached_repos"):
+        self.forget_checkpoints()
+        for name in ("catalog", "rig", "_found_engines"):
             self.__dict__.pop(name, None)
 
     def look_at_rig_again(self) -> None:
@@ -294,20 +250,7 @@ class Session(Shelf, Fleet):
 
         Raises CockpitError when it cannot be read. Findings about this machine's engine are left out.
         """
-        checkpoint = inspect(source)
-        # Where it lies makes no difference to what it is, and a lone config.json is judged as well.
-        placed = msgspec.structs.replace(checkpoint, source="/checkpoint", folder="/checkpoint")
-        try:
-            slug, _ = propose(placed, self.rig)
-        except CockpitError:
-            # A format that no slug can declare is judged all the same, as what the files say counts.
-            slug, _ = propose(_unquantized(placed), self.rig)
-        facts = Facts(rig=self.rig, checkpoint=checkpoint, engine=None, environ={}, free_port=FIRST_PORT, cwd="/")
-        ctx = context_for(slug, {}, facts)
-        skipped = ("engine-missing", "gpu-missing", "slug-disagrees", "weights-missing")
-        findings = tuple(finding for finding in plan_findings(ctx) if finding.rule not in skipped)
-        values = {name: value for name, value in ctx.values.items() if name != "port"}
-        return Inspection(checkpoint=checkpoint, toggles=toggle_states(ctx), values=values, findings=findings)
+        return inspection(source, self.rig)
 
     def new_slug(self, source: str, name: str | None = None) -> tuple[Path, Slug]:
         """Write a slug for a checkpoint into the user's folder; its file and the slug.
@@ -340,31 +283,6 @@ class Session(Shelf, Fleet):
         if owner is not None and free:
             return Address(owner=f"{owner}, which is starting")
         return Address() if free else Address(owner=port_owner(port) or owner or "another program")
-
-
-def _unquantized(checkpoint: Checkpoint) -> Checkpoint:
-    return msgspec.structs.replace(checkpoint, quantization=Quantization(method="none"))
-
-
-def read_checkpoint(source: str) -> CheckpointAnswer:
-    """Look at a checkpoint whose files should be on this machine."""
-    try:
-        return CheckpointAnswer(checkpoint=inspect(source))
-    except CockpitError as error:
-        return CheckpointAnswer(problem=error.title if not error.detail else f"{error.title}: {error.detail}")
-
-
-def measured_boots(checkpoint: Checkpoint | None, entry: Entry) -> Measured:
-    """Earlier boots of a slug's checkpoint."""
-    return Measured() if checkpoint is None else measured(identity_of(checkpoint, entry.model_source))
-
-
-def read_declared(entry: Entry) -> CheckpointAnswer:
-    """A checkpoint as its slug declares it; an architecture file that cannot be read declares nothing."""
-    try:
-        return CheckpointAnswer(checkpoint=declared_checkpoint(entry.slug.weights, entry.architecture_file))
-    except CockpitError as error:
-        return CheckpointAnswer(problem=error.sentence())
 
 
 def _readable_secrets(entry: Entry) -> tuple[str, ...]:

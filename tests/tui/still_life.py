@@ -17,7 +17,8 @@ from cockpit.launch.plan import Facts
 from cockpit.launch.types import LaunchPlan
 from cockpit.planner.forecast_types import Forecast
 from cockpit.rig.types import Engine, Rig
-from cockpit.session import CheckpointAnswer, InstanceView, Session, read_checkpoint
+from cockpit.session import InstanceView, Session
+from cockpit.slug_checkpoints import CheckpointAnswer, read_checkpoint
 from cockpit.supervisor.boot_state import BootFacts, BootStage, BootState
 from cockpit.supervisor.others import Other
 from cockpit.supervisor.record import InstanceRecord, ProcessIdentity
