@@ -22,6 +22,7 @@ from cockpit.launch.values import Choice, parse_value
 from cockpit.rules.finding import ToggleState
 from cockpit.rules.plan_rules import refusals
 from cockpit.telemetry.frame import State
+from cockpit.tui.card_layout import CardLayout
 from cockpit.tui.card_rows import (
     blocked,
     blocked_row,
@@ -43,15 +44,6 @@ from cockpit.tui.widgets.panel import Panel
 from cockpit.tui.widgets.rows_view import RowsView
 from cockpit.tui.widgets.toggle_table import ToggleTable
 from cockpit.tui.workers import run_in_thread, tell
-
-_WIDE_SIDE, _NARROW_SIDE = 46, 35
-"""Cells of the forecast's column without the line at its left and a scrollbar; `card.tcss` has two more."""
-_WIDE_LOWER, _NARROW_LOWER = 10, 7
-"""Lines that findings and command have at least."""
-_LONGEST_SIDE = 25
-"""Lines of a forecast of two GPUs that does not fit, and of the rig below it."""
-_BARS = 4
-"""Lines of the status bar, the title, the marked toggle's effect and the footer."""
 
 _KEYS_OF_THE_BOX = frozenset({"press", "start", "stop", "copy", "reset", "move", "step", "apply"})
 
@@ -149,38 +141,23 @@ class CardScreen(CockpitScreen):
         self._draw_lower()
 
     def _make_room(self, toggles: RowsView, side: RowsView) -> None:
-        """The upper part grows to what it holds, and does not shrink again: that would be a layout at each key.
-
-        For GPUs it is at once as high as their forecast may get.
-        """
-        needed = len(toggles.lines_of(toggles.rows, self._toggles_width))
-        if self._has_side:
-            needed = max(needed, len(side.lines_of(side.rows, self._side_width)))
-        if self.has_class("-forecast"):
-            needed = max(needed, _LONGEST_SIDE)
-        most = self.size.height - _BARS - (_WIDE_LOWER if self.has_class("-wide") else _NARROW_LOWER)
-        height = max(self._upper, min(needed, max(most, 1)))
+        layout = self._layout
+        needed = len(toggles.lines_of(toggles.rows, layout.toggles_width))
+        if layout.has_side:
+            needed = max(needed, len(side.lines_of(side.rows, layout.side_width)))
+        height = layout.upper(needed, self._upper)
         if height != self._upper:
             self._upper = height
             self.query_one("#card-top").styles.height = height
 
     @property
-    def _side_width(self) -> int:
-        return _WIDE_SIDE if self.has_class("-wide") else _NARROW_SIDE
-
-    @property
-    def _toggles_width(self) -> int:
-        """Without the column of the forecast: its line, its scrollbar and a blank beside it."""
-        return self.size.width - self._side_width - 3 if self._has_side else self.size.width
-
-    @property
-    def _has_side(self) -> bool:
-        """Whether the forecast has a column of its own."""
-        return self.has_class("-wide") or self.has_class("-forecast")
+    def _layout(self) -> CardLayout:
+        wide, forecast = self.has_class("-wide"), self.has_class("-forecast")
+        return CardLayout(width=self.size.width, height=self.size.height, wide=wide, forecast=forecast)
 
     def _toggle_rows(self, plan: LaunchPlan, facts: Facts) -> list[Row]:
         defaults = effective_values(self.entry.slug, {}, facts)
-        keymap = self.cockpit.session.config.keys
+        keymap, width = self.cockpit.session.config.keys, self._layout.toggles_width
         rows = [
             toggle_row(
                 toggle,
@@ -188,7 +165,7 @@ class CardScreen(CockpitScreen):
                 plan.values[toggle.id],
                 defaults[toggle.id],
                 position == self._marked,
-                self._toggles_width,
+                width,
             )
             for position, toggle in enumerate(offered(self._states))
         ]
@@ -198,7 +175,7 @@ class CardScreen(CockpitScreen):
 
     def _side_rows(self, plan: LaunchPlan, facts: Facts) -> list[Row]:
         keymap = self.cockpit.session.config.keys
-        rows = [] if plan.forecast is None else forecast_rows(plan.forecast, self._side_width, keymap)
+        rows = [] if plan.forecast is None else forecast_rows(plan.forecast, self._layout.side_width, keymap)
         return [*rows, *rig_rows(self.entry, facts)] if self.has_class("-wide") else rows
 
     def _draw_effect(self, plan: LaunchPlan, facts: Facts) -> None:
@@ -218,9 +195,9 @@ class CardScreen(CockpitScreen):
         said: list[Row] = [self._said] if self._said else []
         if served := served_row(self.cockpit.instances, self.entry.slug.name, self.cockpit.session.config.keys):
             said.append(served)
-        unfit = [] if self._has_side else unfit_rows(plan, width)
-        height = self.size.height - _BARS - self._upper
-        view.show(lower_rows([*said, *unfit], plan, width, height, beside=self._has_side))
+        layout = self._layout
+        unfit = [] if layout.has_side else unfit_rows(plan, width)
+        view.show(lower_rows([*said, *unfit], plan, width, layout.lower(self._upper), beside=layout.has_side))
 
     def on_resize(self, event: events.Resize) -> None:
         """Other widths draw other bars."""
