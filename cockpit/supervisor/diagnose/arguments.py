@@ -8,7 +8,8 @@ from typing import Any
 from cockpit.supervisor.diagnose.reprs import plain_value, read_arguments, read_dict
 
 _FLAG = re.compile(
-    r"(?:^|\s)--(?P<name>[a-z][\w-]{1,60})(?P<parts>(?:\.[A-Za-z]\w{0,60}){1,4})?"
+    r"(?:^|\s)-(?:-(?P<name>[a-z][\w-]{1,60})|(?P<short>tp|pp|dp|dcp|pcp|ep|cc)(?![\w-]))"
+    r"(?P<parts>(?:\.[A-Za-z]\w{0,60}){1,4})?"
     r"(?:[ =](?P<value>'[^']{0,2000}'|\"[^\"]{0,200}\"|[^\s\\-]\S{0,200}))?"
 )
 _ENGINE = re.compile(r"(?:with config: |args: Namespace\()")
@@ -30,7 +31,17 @@ _CONFIG_NAMES = {
     "device_config": "platform",
 }
 """Words of the engine's config line, and of older servers' list of all arguments, by flag."""
-_SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "q": "quantization"}
+_SHORT = {
+    "tp": "tensor_parallel_size",
+    "pp": "pipeline_parallel_size",
+    "dp": "data_parallel_size",
+    "dcp": "decode_context_parallel_size",
+    "pcp": "prefill_context_parallel_size",
+    "ep": "enable_expert_parallel",
+    "cc": "compilation_config",
+    "q": "quantization",
+}
+"""Short names of flags (vllm/engine/arg_utils.py); -q with one dash is an option of docker run as well."""
 
 
 class Arguments:
@@ -61,10 +72,11 @@ class Arguments:
         for match in _VARIABLE.finditer(text):
             self.environment.setdefault(match["name"], match["value"].strip("'\""))
         for match in _FLAG.finditer(text):
-            name = match["name"].replace("-", "_")
+            given = (match["name"] or match["short"]).replace("-", "_")
+            name = _SHORT.get(given, given)
             value = True if match["value"] is None else _given(match["value"])
             if match["parts"] is None:
-                self._told.setdefault(_SHORT.get(name, name), value)
+                self._told.setdefault(name, value)
             else:
                 _put(self._told.setdefault(name, {}), match["parts"].split(".")[1:], value)
 

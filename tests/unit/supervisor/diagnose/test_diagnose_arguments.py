@@ -115,8 +115,10 @@ def test_json_and_dotted_flags_of_a_command_are_read() -> None:
     arguments = Arguments()
     arguments.command(
         'vllm serve m --speculative-config \'{"method": "mtp", "num_speculative_tokens": 3}\' --port 8000 '
-        "--compilation-config.pass_config.fuse_x=true --compilation-config.mode 3"
+        "--compilation-config.pass_config.fuse_x=true -cc.mode 3 -tp 2 -ep -dp=4 --no-x"
     )
     assert arguments.get("speculative_config") == {"method": "mtp", "num_speculative_tokens": 3}
     assert arguments.get("compilation_config") == {"pass_config": {"fuse_x": True}, "mode": 3}
+    assert [arguments.get(f"{kind}_parallel_size") for kind in ("tensor", "data")] == [2, 4]
+    assert arguments.get("enable_expert_parallel") is True
     assert arguments.number("port") == 8000 and not arguments.chosen("method")
