@@ -47,7 +47,7 @@ def _int8(draft: Draft, _slug: Slug, value: Any) -> None:
 
 def _int8_effect(value: Any) -> str:
     if value == "on":
-        return "prefill ~+50 % on 2x 3090, +110 % on one; decode 0.94–1.03x"
+        return "prefill +50 % (2x 3090), +110 % (one); decode +5–16 % H200"
     return "16-bit activations"
 
 

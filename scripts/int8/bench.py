@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 PROMPTS = (2000, 8000)
 """Tokens of the prompts whose prefill is measured."""
-REPEATS = 8
+WARMING = 4
+REPEATS = 16
 DECODED = 256
 PATIENCE_SECONDS = 300
 
@@ -47,17 +48,19 @@ def measure(
 ) -> dict[str, float]:
     """Medians in tokens per second by what was measured; everything is warmed up first.
 
-    A prefill is a prompt's tokens over the time of a request for one token. Decode is ``decoded`` tokens over what
-    they take longer than one token of the same prompt, whose prefix is cached in both.
+    A prefill is a prompt's tokens over the time of a request for one token; lengths take turns, so that a moment in
+    which the machine is slow does not fall on one of them. Decode is ``decoded`` tokens over what they take longer
+    than one token of the same prompt, whose prefix is cached in both.
     """
     request, source = client(url, model), random.Random(1)
-    for tokens in prompts:
-        for _ in range(2):
+    for _ in range(WARMING):
+        for tokens in prompts:
             request(prompt(tokens, source), 1)
-    rates = {
-        f"prefill {tokens}": tokens / statistics.median(request(prompt(tokens, source), 1) for _ in range(repeats))
-        for tokens in prompts
-    }
+    taken: dict[int, list[float]] = {tokens: [] for tokens in prompts}
+    for _ in range(repeats):
+        for tokens in prompts:
+            taken[tokens].append(request(prompt(tokens, source), 1))
+    rates = {f"prefill {tokens}": tokens / statistics.median(seconds) for tokens, seconds in taken.items()}
     request(prompt(64, source), 32)
     streams = []
     for _ in range(max(2, repeats // 2)):

@@ -27,7 +27,9 @@ def packed(codes: torch.Tensor) -> torch.Tensor:
     return torch.where(words >= 2**31, words - 2**32, words).to(torch.int32)
 
 
-def check(dtype: torch.dtype, rows: int, group: int, size_k: int, size_n: int, step: int, with_bias: bool) -> None:
+def check(
+    dtype: torch.dtype, rows: int, group: int, size_k: int, size_n: int, way: tuple[int, int], with_bias: bool
+) -> None:
     groups = size_k // group
     codes = torch.randint(0, 16, (size_k, size_n))
     zeros = torch.randint(7, 9, (groups, size_n), dtype=torch.int32)
@@ -37,17 +39,21 @@ def check(dtype: torch.dtype, rows: int, group: int, size_k: int, size_n: int, s
     whole, factor = marlin_utils.marlin_act_int8_process_scales(ordered)
     points = marlin_utils.marlin_zero_points(zeros, groups, size_n, 4, is_a_8bit=True)
     moved = None if bias is None else marlin_utils.marlin_permute_bias(bias)
-    layer = Weights(packed(codes), whole, points, factor, moved, None, None, None)
+    arrived = torch.zeros(size_n // 32, dtype=torch.int32)
+    layer = Weights(packed(codes), whole, points, factor, arrived, moved, None, None, None)
     x = torch.randn(rows, size_k).to(dtype)
-    found = kernel.launch(x, layer, size_k, size_n, groups, step).double()
+    found = kernel.launch(x, layer, size_k, size_n, groups, *way).double()
     wide = (codes - zeros.repeat_interleave(group, 0)).double() * scales.double().repeat_interleave(group, 0)
     wanted = x.double() @ wide + (0 if bias is None else bias.double())
     error = ((found - wanted).norm() / wanted.norm()).item()
-    assert error < 0.005, (dtype, rows, group, size_k, size_n, step, error)
+    assert error < 0.005, (dtype, rows, group, size_k, size_n, way, error)
+    assert not arrived.any()
 
 
-check(torch.bfloat16, 1, 128, 384, 64, 2, False)
-check(torch.bfloat16, 8, 64, 256, 128, 4, True)
-check(torch.float16, 3, 32, 224, 64, 4, True)
-check(torch.float16, 5, 128, 640, 128, 4, False)
+check(torch.bfloat16, 1, 128, 384, 64, (2, 1), False)
+check(torch.bfloat16, 8, 64, 256, 128, (4, 1), True)
+check(torch.float16, 3, 32, 224, 64, (4, 1), True)
+check(torch.float16, 5, 128, 640, 128, (4, 2), False)
+check(torch.bfloat16, 4, 128, 896, 64, (1, 4), True)
+check(torch.bfloat16, 8, 32, 320, 64, (2, 8), True)  # the last of eight have nothing left
 print("few tokens")

@@ -27,6 +27,7 @@ class Layer(torch.nn.Module):
         ):
             setattr(self, name, torch.nn.Parameter(torch.zeros(size, dtype=kind), requires_grad=False))
         self.g_idx = self.g_idx_sort_indices = torch.zeros(0)
+        self.cockpit_int8_arrived = torch.zeros(2, dtype=torch.int32)
         self.input_global_scale = torch.nn.Parameter(torch.tensor(3.0), requires_grad=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -35,8 +36,8 @@ class Layer(torch.nn.Module):
 
 decode.define(marlin)
 decode._library.impl("linear", decode._linear, "CPU")
-decode.run = lambda x, packed, shape, step: x.new_full((x.shape[0], shape.size_n), float(step))
-decode.chosen[SHAPE, 2] = 8
+decode.run = lambda x, packed, shape, way: x.new_full((x.shape[0], shape.size_n), float(way[0] * way[1]))
+decode.chosen[SHAPE, 2] = (4, 2)
 layer = torch.compile(Layer(), fullgraph=True, dynamic=True)
 few, many = layer(torch.randn(2, 256)), layer(torch.randn(2, 3, 256))
 assert few.shape == (2, 64) and bool((few == 16).all())

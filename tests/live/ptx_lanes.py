@@ -1,6 +1,6 @@
 """The inline PTX of the int8 overlay's kernel on a processor: 32 lanes a warp as arrays, for Triton's interpreter.
 
-Knows the few instructions that cockpit_int8_kernel.assembly() writes, by the PTX ISA's tables for m16n8k16.
+Knows the few instructions that cockpit_int8_kernel writes, by the PTX ISA's tables for m16n8k16.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 Lanes = Any
-"""An array [c, r0, r1, warp] of 32-bit values: lane 8·r1 + 4·r0 + c of each warp."""
+"""An array of 32-bit values, one a thread: lane 4·r + c of each warp."""
 
 
 def floats(word: Lanes, bf16: bool) -> tuple[Any, Any]:
@@ -40,18 +40,13 @@ def prmt(a: Lanes, b: Lanes, selector: int) -> Lanes:
 
 
 def by_row(lanes: Any) -> Any:
-    """[c, r0, r1, warp] → [warp, r, c], r being lane / 4."""
-    return np.transpose(lanes, (3, 2, 1, 0)).reshape(lanes.shape[3], 8, 4)
-
-
-def by_lane(rows: Any) -> Any:
-    """The other way round."""
-    return np.transpose(rows.reshape(rows.shape[0], 4, 2, 4), (3, 2, 1, 0))
+    """[threads] → [warp, r, c]."""
+    return lanes.reshape(-1, 8, 4)
 
 
 def mma(a: list[Lanes], b: list[Lanes], c: list[Any], bf16: bool) -> list[Any]:
     """m16n8k16: rows r and r + 8 of a, columns 2c, 2c + 1, 2c + 8 and 2c + 9; b the same with columns r."""
-    warps = a[0].shape[3]
+    warps = a[0].size // 32
     left, right = np.zeros((warps, 16, 16), np.float32), np.zeros((warps, 16, 8), np.float32)
     for at, word in enumerate(a):
         for odd, value in enumerate(floats(word, bf16)):
@@ -60,50 +55,47 @@ def mma(a: list[Lanes], b: list[Lanes], c: list[Any], bf16: bool) -> list[Any]:
         for odd, value in enumerate(floats(word, bf16)):
             right[:, 8 * at + odd : 8 * at + 8 : 2] = by_row(value).transpose(0, 2, 1)
     product = left @ right
-    return [
-        c[at] + by_lane(np.ascontiguousarray(product[:, 8 * (at // 2) : 8 * (at // 2) + 8, at % 2 :: 2]))
-        for at in range(4)
-    ]
+    return [c[at] + product[:, 8 * (at // 2) : 8 * (at // 2) + 8, at % 2 :: 2].reshape(-1) for at in range(4)]
 
 
-def run(text: str, given: list[Any]) -> tuple[Any, Any]:
-    """The outputs of the assembly, [c, r0, r1, warp, w] each, for six inputs of that shape."""
+def run(text: str, given: list[Any], outputs: int, pack: int) -> tuple[Any, ...]:
+    """The outputs of the assembly, [threads, pack] each, for inputs of that shape."""
+    threads = given[0].shape[:1]
     regs: dict[str, Any] = {}
-    for at, value in enumerate(given):
-        for w in range(4):
-            lane = np.ascontiguousarray(value[..., w])
-            regs[f"${8 + 4 * at + w}"] = lane if lane.dtype == np.float32 else lane.astype(np.int32).view(np.uint32)
+    for at, values in enumerate(given):
+        for i in range(pack):
+            lane = np.ascontiguousarray(values[..., i])
+            regs[f"${pack * (outputs + at) + i}"] = lane if lane.dtype == np.float32 else lane.view(np.uint32)
     bf16 = "bf16" in text
 
     def value(name: str) -> Any:
-        return regs[name] if name in regs else np.uint32(int(name, 0))
+        return regs[name] if name in regs else np.broadcast_to(np.uint32(int(name, 0)), threads)
 
     for line in text.strip("{} \n").splitlines():
         name, _, rest = line.strip().rstrip(";").partition(" ")
-        words_of = re.findall(r"[$\w]+", rest)
+        target, *inputs = re.findall(r"[$\w]+", rest)
         if name == ".reg":
             continue
-        target, inputs = words_of[0], words_of[1:]
         if name.startswith("mma"):
-            d, a, b, c = words_of[:4], words_of[4:8], words_of[8:10], words_of[10:]
-            regs.update(
-                zip(d, mma([regs[n] for n in a], [regs[n] for n in b], [regs[n] for n in c], bf16), strict=True)
-            )
+            named = [target, *inputs]
+            a, b, c = ([regs[n] for n in named[first:last]] for first, last in ((4, 8), (8, 10), (10, 14)))
+            regs.update(zip(named[:4], mma(a, b, c, bf16), strict=True))
         elif name == "prmt.b32":
             regs[target] = prmt(value(inputs[0]), value(inputs[1]), int(inputs[2], 0))
         elif name == "shr.u32":
             regs[target] = value(inputs[0]) >> np.uint32(int(inputs[1], 0))
-        elif name == "lop3.b32":
-            assert inputs[3] == "0xea"
-            regs[target] = value(inputs[0]) & value(inputs[1]) | value(inputs[2])
+        elif name == "and.b32":
+            regs[target] = value(inputs[0]) & value(inputs[1])
+        elif name == "or.b32":
+            regs[target] = value(inputs[0]) | value(inputs[1])
         elif name.startswith("fma"):
-            pairs = [floats(np.broadcast_to(value(n), given[0].shape[:4]), bf16) for n in inputs]
+            pairs = [floats(value(n), bf16) for n in inputs]
             regs[target] = words(*(pairs[0][i] * pairs[1][i] + pairs[2][i] for i in range(2)), bf16)
         elif name.startswith("mov"):
             regs[target] = value(inputs[0])
         else:
             raise AssertionError(name)
-    return tuple(np.stack([regs[f"${first + w}"] for w in range(4)], -1) for first in (0, 4))  # type: ignore[return-value]
+    return tuple(np.stack([regs[f"${pack * at + i}"] for i in range(pack)], -1) for at in range(outputs))
 
 
 def teach(interpreter: Any, language: Any) -> None:
@@ -114,9 +106,12 @@ def teach(interpreter: Any, language: Any) -> None:
             self._arrays = arrays
 
         def get_result(self, at: int) -> Any:
-            return interpreter.TensorHandle(self._arrays[at].astype(np.float32), language.float32)
+            array = self._arrays[at]
+            if array.dtype == np.float32:
+                return interpreter.TensorHandle(array, language.float32)
+            return interpreter.TensorHandle(array.view(np.int32), language.int32)
 
-    def inline(self: Any, text: str, constraints: str, values: Any, *_: Any) -> Results:
-        return Results(run(text, [value.data for value in values]))
+    def inline(self: Any, text: str, operands: str, values: Any, types: Any, pure: bool, pack: int) -> Results:
+        return Results(run(text, [value.data for value in values], operands.count("=") // pack, pack))
 
     interpreter.InterpreterBuilder.create_inline_asm = inline

@@ -76,10 +76,15 @@ def test_the_fold_on_tensors_is_exact_with_zero_points(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "word"), [("int8_kernel_check.py", "few tokens"), ("int8_operator_check.py", "one operator")]
+    ("script", "word"),
+    [
+        ("int8_kernel_check.py", "few tokens"),
+        ("int8_compile_check.py", "compiled"),
+        ("int8_operator_check.py", "one operator"),
+    ],
 )
 def test_few_tokens_take_a_kernel_of_their_own(engine: Engine, script: str, word: str) -> None:
-    """The kernel interpreted, and layers as one compiled operator: what of it can be run without a GPU."""
+    """The kernel interpreted and compiled, and layers as one operator: what of it can be run without a GPU."""
     here = Path(__file__).parent
     path = os.pathsep.join([environment()["PYTHONPATH"], str(here)])
     done = python(engine, (here / script).read_text(encoding="utf-8"), PYTHONPATH=path)

@@ -13,6 +13,8 @@ import pytest
 from cockpit.launch.overlay import FOLDER
 
 SMALL, LARGE = (256, 64, 2), (512, 128, 4)
+ONE, FOUR = (8, 1), (1, 4)
+"""Two ways to run the kernel: one program a tile, and four."""
 
 
 @pytest.fixture
@@ -26,25 +28,31 @@ def loaded(decode: Any, *shapes: tuple[int, int, int]) -> None:
     """As if layers of these shapes had been packed."""
     kernel = SimpleNamespace(w_q_name="q", w_s_name="s", w_zp_name="z", w_gidx_name=None)
     for shape in shapes:
-        layer = SimpleNamespace(q="q", s="s", z="z", input_global_scale="f")
+        layer = SimpleNamespace(q="q", s="s", z="z", input_global_scale="f", cockpit_int8_arrived="a")
         decode.layers.append((decode.Shape(*shape), kernel, layer))
 
 
-def chosen(decode: Any, shape: tuple[int, int, int]) -> dict[int, int]:
-    return {rows: step for (known, rows), step in decode.chosen.items() if known == shape}
+def chosen(decode: Any, shape: tuple[int, int, int]) -> dict[int, tuple[int, int]]:
+    return {rows: way for (known, rows), way in decode.chosen.items() if known == shape}
 
 
-def raced(monkeypatch: pytest.MonkeyPatch, decode: Any, times: dict[int, tuple[float, float, int]]) -> None:
+def raced(
+    monkeypatch: pytest.MonkeyPatch, decode: Any, times: dict[int, tuple[float, float, tuple[int, int]]]
+) -> None:
     monkeypatch.setattr(decode, "agrees", lambda packed, shape: True)
     monkeypatch.setattr(decode, "_race", lambda timed, shape, rows: times[rows])
 
 
 def test_tokens_between_two_that_were_timed_go_with_the_larger(decode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    raced(monkeypatch, decode, {1: (9e-6, 7e-6, 8), 2: (9e-6, 8e-6, 4), 4: (9e-6, 9e-6, 4), 8: (9e-6, 8e-6, 16)})
+    raced(
+        monkeypatch,
+        decode,
+        {1: (9e-6, 7e-6, FOUR), 2: (9e-6, 8e-6, ONE), 4: (9e-6, 9e-6, ONE), 8: (9e-6, 8e-6, FOUR)},
+    )
     loaded(decode, *[SMALL] * 24)  # twelve of them are timed
     said: list[str] = []
     decode.choose(said.append)
-    assert chosen(decode, SMALL) == {1: 8, 2: 4, 5: 16, 6: 16, 7: 16, 8: 16}
+    assert chosen(decode, SMALL) == {1: FOUR, 2: ONE, 5: FOUR, 6: FOUR, 7: FOUR, 8: FOUR}
     assert said == [
         "up to 8 tokens at once keep 16-bit activations where that is faster: these layers take 14 µs for one token, "
         "18 with int8 ones"
@@ -53,7 +61,7 @@ def test_tokens_between_two_that_were_timed_go_with_the_larger(decode: Any, monk
 
 
 def test_marlin_keeps_what_it_does_faster_and_nothing_is_said(decode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    raced(monkeypatch, decode, dict.fromkeys(decode.ROWS, (7e-6, 9e-6, 8)))
+    raced(monkeypatch, decode, dict.fromkeys(decode.ROWS, (7e-6, 9e-6, ONE)))
     loaded(decode, SMALL)
     said: list[str] = []
     decode.choose(said.append)
@@ -70,7 +78,7 @@ def test_kernels_that_disagree_or_fail_leave_those_layers_with_marlin(
         return False
 
     monkeypatch.setattr(decode, "agrees", agrees)
-    decode.chosen[decode.Shape(*SMALL), 1] = 4  # of a load before
+    decode.chosen[decode.Shape(*SMALL), 1] = ONE  # of a load before
     loaded(decode, SMALL, LARGE)
     said: list[str] = []
     decode.choose(said.append)
@@ -90,16 +98,16 @@ def test_a_draft_without_such_layers_says_nothing(decode: Any) -> None:
 def test_activations_of_another_type_than_the_scales_go_to_marlin(
     decode: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decode, "run", lambda x, packed, shape, step: step)
+    monkeypatch.setattr(decode, "run", lambda x, packed, shape, way: way)
     monkeypatch.setattr(decode, "marlin", lambda x, packed, shape: "marlin")
     shape = decode.Shape(*SMALL)
-    decode.chosen[shape, 1] = 8
-    weights = decode.Weights("q", SimpleNamespace(dtype="bfloat16"), *[None] * 6)
+    decode.chosen[shape, 1] = FOUR
+    weights = decode.Weights("q", SimpleNamespace(dtype="bfloat16"), *[None] * 7)
     taken = [
         decode._linear(SimpleNamespace(dtype=kind, shape=(1, 256)), *weights, *shape)
         for kind in ("bfloat16", "float32")
     ]
-    assert taken == [8, "marlin"]
+    assert taken == [FOUR, "marlin"]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +129,8 @@ def test_only_layers_that_the_kernel_can_read_are_noted(
     config = SimpleNamespace(partition_weight_shape=(size_k, size_n), **given)
     kernel = SimpleNamespace(w_q_name="q", w_s_name="s", w_zp_name="z", w_gidx_name=None, config=config)
     layer = SimpleNamespace(
-        q=SimpleNamespace(is_cuda=True),
+        q=SimpleNamespace(is_cuda=True, device="cuda"),
+        cockpit_int8_arrived=SimpleNamespace(zero_=lambda: "zeros"),
         s=SimpleNamespace(shape=scale, element_size=lambda: 2),
         z="z",
         input_global_scale="f",
@@ -131,7 +140,7 @@ def test_only_layers_that_the_kernel_can_read_are_noted(
 
 
 def test_layers_with_a_bias_and_without_one_are_both_compared(decode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    raced(monkeypatch, decode, dict.fromkeys(decode.ROWS, (9e-6, 7e-6, 8)))
+    raced(monkeypatch, decode, dict.fromkeys(decode.ROWS, (9e-6, 7e-6, ONE)))
     monkeypatch.setattr(decode, "agrees", lambda packed, shape: packed.bias is None)
     loaded(decode, SMALL, SMALL)
     decode.layers[1][2].bias = "b"
