@@ -78,6 +78,10 @@ def clean(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:
     if not text.isprintable():
         text = _ESCAPES.sub("", text).expandtabs(4)
         text = "".join(c if c.isprintable() else " " if c.isspace() else "" for c in text)
+    return _cut(text, limit)
+
+
+def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
@@ -91,9 +95,13 @@ class _Lines:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Lines that ``data`` completes, each cut to the bound."""
-        *complete, rest = data.split(b"\n")
-        lines = [self._finish(part) for part in complete]
-        self._add(rest)
+        first, *others = data.split(b"\n")
+        if not others:
+            self._add(first)
+            return []
+        lines = [self._finish(first)]
+        lines += [self._finish(part) if b"\r" in part else part[:_MAX_LINE_BYTES] for part in others[:-1]]
+        self._add(others[-1])
         return lines
 
     @property
@@ -178,7 +186,7 @@ def _after_cut(handle: BinaryIO) -> int:
 
 def _text(line: bytes, limit: int, secrets: Collection[str]) -> str:
     """One line to show. It is cut last: half a secret would not be known as one."""
-    return clean(redact(clean(line.decode("utf-8", errors="replace"), _MAX_LINE_BYTES), secrets), limit)
+    return _cut(redact(clean(line.decode("utf-8", errors="replace"), _MAX_LINE_BYTES), secrets), limit)
 
 
 def read_lines(stream: BinaryIO, limit: int = MAX_LINE_CHARACTERS) -> Iterator[str]:

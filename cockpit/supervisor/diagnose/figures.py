@@ -16,8 +16,6 @@ _SIZES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("weights_gib", re.compile(r"initial_memory_usage=([\d.]+) ?GiB")),
 )
 _CONCURRENCY = re.compile(r"(?P<what>.*Maximum concurrency for [\d,]+ tokens per request: )(?P<value>[\d,.]+)x")
-_UNIFIED = ("GB10", "DGX Spark", "tegra", "gfx1151")
-"""Words of devices whose memory is the host's."""
 _POOL = re.compile(r"size: [\d,]+")
 _MAX_POOLS = 8
 _GENERATION = re.compile(r"Avg generation throughput: ([\d.]+) tokens/s")
@@ -35,8 +33,8 @@ class Figures:
         """Read one line of any process and level."""
         if "GiB" in text:
             self._sizes(text)
-        if "unified" not in self.values and any(word in text for word in _UNIFIED):
-            self.values["unified"] = 1.0
+        if "GB10" in text or "DGX Spark" in text or "tegra" in text or "gfx1151" in text:
+            self.values["unified"] = 1.0  # devices whose memory is the host's
         if "Capturing CUDA graph" in text:
             self.values["capturing"] = 1.0
         elif "Graph capturing finished" in text:
