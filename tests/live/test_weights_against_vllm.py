@@ -99,7 +99,7 @@ def test_every_family_holds_what_vllm_makes_room_for(engine: Engine, tmp_path: P
     folders = _folders(tmp_path)
     cases = [(name, ranks) for name in folders for ranks in (1, 2, 4)]
     done = subprocess.run(
-        [engine.python, str(DRIVER)],
+        [engine.python, str(DRIVER), str(tmp_path / "rendezvous")],
         input=json.dumps([{"folder": str(folders[name]), "ranks": ranks} for name, ranks in cases]),
         capture_output=True,
         text=True,

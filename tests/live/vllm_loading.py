@@ -1,4 +1,4 @@
-"""Runs inside the engine's own Python: models built without memory, JSON in, and bytes of a rank out.
+"""Run with an engine's Python: a file for its processes; models without memory as JSON in, and bytes of a rank out.
 
 The model classes are vLLM's own; that there are several ranks is only said to them.
 """
@@ -57,7 +57,7 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     # vLLM imports itself anew to look at a class it does not know yet; there is no CUDA here to keep off.
     registry._run_in_subprocess = lambda look: look()  # type: ignore[assignment]
-    parallel_state.init_distributed_environment(1, 0, "tcp://127.0.0.1:29512", 0, "gloo")
+    parallel_state.init_distributed_environment(1, 0, f"file://{sys.argv[1]}", 0, "gloo")
     print(json.dumps([loaded(case["folder"], case["ranks"]) for case in json.load(sys.stdin)]))
 
 
