@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-import yaml
+from fixture_yaml import read_yaml
 
 from cockpit.checkpoint.types import LinearAttention
 from cockpit.planner.types import AttentionLayers, KvModel, KvSettings
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 GIB = 1024**3
-_DATA: dict[str, Any] = yaml.safe_load((FIXTURES / "kv-vectors.yaml").read_text(encoding="utf-8"))
+_DATA: dict[str, Any] = read_yaml(FIXTURES / "kv-vectors.yaml")
 ROWS: list[dict[str, Any]] = _DATA["rows"]
 LOGS = sorted((FIXTURES / "kv-boot-logs").glob("*.log"))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from fixture_yaml import read_yaml
 from kv_evidence import FIXTURES, GIB, rounding
 
 from cockpit.checkpoint.inspect import inspect
@@ -16,7 +16,7 @@ from cockpit.planner.kv import bytes_needed_for_one_request, forecast_layout, la
 from cockpit.planner.layout import kv_layout
 from cockpit.planner.types import KvLayout, KvModel, KvSettings
 
-PUBLISHED: dict[str, Any] = yaml.safe_load((FIXTURES / "kv-published.yaml").read_text(encoding="utf-8"))
+PUBLISHED: dict[str, Any] = read_yaml(FIXTURES / "kv-published.yaml")
 KINDS = {"s": "sliding_attention", "f": "full_attention", "l": "linear_attention"}
 COMMON = {"vocab_size": 151936, "intermediate_size": 4096, "max_position_embeddings": 262144, "dtype": "bfloat16"}
 MOST_BLOCKS = 100_000

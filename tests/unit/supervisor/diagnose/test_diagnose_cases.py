@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from fixture_yaml import read_yaml
 
 from cockpit.errors import CockpitError
 from cockpit.launch.toggles import BY_ID
@@ -19,7 +19,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def load(name: str) -> list[dict[str, Any]]:
-    cases: list[dict[str, Any]] = yaml.safe_load((FIXTURES / name).read_text(encoding="utf-8"))
+    cases: list[dict[str, Any]] = read_yaml(FIXTURES / name)
     return cases
 
 

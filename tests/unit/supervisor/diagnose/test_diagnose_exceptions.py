@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import yaml
+from fixture_yaml import read_yaml
 
 from cockpit.supervisor.diagnose.files import diagnose_lines
 from cockpit.supervisor.logfile import clean
 
-EXCEPTIONS = yaml.safe_load((Path(__file__).parent / "fixtures" / "exceptions.yaml").read_text(encoding="utf-8"))
+EXCEPTIONS = read_yaml(Path(__file__).parent / "fixtures" / "exceptions.yaml")
 CASES = [(kind, case["at"], case["error"]) for kind, cases in EXCEPTIONS.items() for case in cases]
 PACKAGES = "/usr/local/lib/python3.12/dist-packages/"
 SERVER = "(APIServer pid=101) "

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
+from fixture_yaml import read_yaml
 
 from cockpit.supervisor.diagnose.files import diagnose_lines
 from cockpit.supervisor.diagnose.types import Diagnosis
@@ -17,7 +17,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 LOGS: list[str] = [
     case["log"]
     for name in ("reports", "field", "issues", "rewordings")
-    for case in yaml.safe_load((FIXTURES / f"{name}.yaml").read_text(encoding="utf-8"))
+    for case in read_yaml(FIXTURES / f"{name}.yaml")
 ]
 LAST_WORDS = """
 [rank0]:[W602 10:02:01.1 ProcessGroupNCCL.cpp:1496] Warning: destroy_process_group() was not called before exit

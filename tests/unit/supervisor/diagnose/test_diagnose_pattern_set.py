@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from fixture_yaml import read_yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -41,7 +41,7 @@ def logs() -> Iterator[str]:
     for path in sorted(FIXTURES.rglob("*.log")):
         yield path.read_text(encoding="utf-8", errors="replace")
     for path in sorted((HERE / "fixtures").glob("*.yaml")):
-        yield from _strings(yaml.safe_load(path.read_text(encoding="utf-8")))
+        yield from _strings(read_yaml(path))
 
 
 def texts() -> list[str]:
