@@ -52,6 +52,7 @@ def check(capability: int, bf16: bool, tiles: int, step: int, split: int) -> Non
     ]
     assert [kind for kind, _ in loads].count("i64") == 2 * tiles, loads
     assert all(f"threadsPerWarp = [32, 1], warpsPerCTA = [{step}, 1]" in layout for _, layout in loads), loads
+    assert not re.search(r"@!?U?P\d+ HMMA", found["sass"])
     before = found["sass"].split("HMMA", 1)[0]
     assert not re.search(r"BAR|SHFL|STS", before), (capability, tiles, step, split)
     assert before.count("LDG.E.64") >= 2 * tiles, (capability, tiles, step, split)
@@ -59,7 +60,7 @@ def check(capability: int, bf16: bool, tiles: int, step: int, split: int) -> Non
 
 
 for at, way in enumerate(WAYS):
-    check((80, 86, 90)[at % 3], True, 4, *way)
+    check((80, 86, 90, 120)[at % 4], True, 4, *way)
 check(89, False, 4, *WAYS[0])
 check(86, True, 2, *WAYS[1])
 check(90, False, 1, *WAYS[2])

@@ -5,14 +5,16 @@ Prints ``few tokens`` when all agree.
 """
 
 import os
+from collections.abc import Callable
 
 os.environ["TRITON_INTERPRET"] = "1"
+import cockpit_int8_decode
 import cockpit_int8_kernel as kernel
 import ptx_lanes
 import torch
 import triton.language
 import triton.runtime.interpreter
-from cockpit_int8_decode import Weights
+from cockpit_int8_decode import WAYS, Weights
 from vllm.model_executor.layers.quantization.utils import marlin_utils
 
 ptx_lanes.teach(triton.runtime.interpreter, triton.language)
@@ -27,12 +29,13 @@ def packed(codes: torch.Tensor) -> torch.Tensor:
     return torch.where(words >= 2**31, words - 2**32, words).to(torch.int32)
 
 
-def check(
-    dtype: torch.dtype, rows: int, group: int, size_k: int, size_n: int, way: tuple[int, int], with_bias: bool
-) -> None:
+def layer_of(
+    dtype: torch.dtype, group: int, size_k: int, size_n: int, with_bias: bool
+) -> tuple[Weights, Callable[[torch.Tensor], torch.Tensor]]:
+    """A layer as vLLM packs it, and what it makes of activations, in double precision."""
     groups = size_k // group
     codes = torch.randint(0, 16, (size_k, size_n))
-    zeros = torch.randint(7, 9, (groups, size_n), dtype=torch.int32)
+    zeros = torch.randint(0, 16, (groups, size_n), dtype=torch.int32)
     scales = (torch.rand(groups, size_n) * 0.01 + 0.001).to(dtype)
     bias = torch.randn(size_n).to(dtype) if with_bias else None
     ordered = marlin_utils.marlin_permute_scales(scales, size_k, size_n, group, is_a_8bit=True)
@@ -40,20 +43,39 @@ def check(
     points = marlin_utils.marlin_zero_points(zeros, groups, size_n, 4, is_a_8bit=True)
     moved = None if bias is None else marlin_utils.marlin_permute_bias(bias)
     arrived = torch.zeros(size_n // 32, dtype=torch.int32)
-    layer = Weights(packed(codes), whole, points, factor, arrived, moved, None, None, None)
-    x = torch.randn(rows, size_k).to(dtype)
-    found = kernel.launch(x, layer, size_k, size_n, groups, *way).double()
     wide = (codes - zeros.repeat_interleave(group, 0)).double() * scales.double().repeat_interleave(group, 0)
-    wanted = x.double() @ wide + (0 if bias is None else bias.double())
+    added = torch.zeros(size_n).double() if bias is None else bias.double()
+    return Weights(
+        packed(codes), whole, points, factor, arrived, moved, None, None, None
+    ), lambda x: x.double() @ wide + added
+
+
+def check(
+    dtype: torch.dtype, rows: int, group: int, size_k: int, size_n: int, way: tuple[int, int], with_bias: bool
+) -> None:
+    layer, product = layer_of(dtype, group, size_k, size_n, with_bias)
+    x = torch.randn(rows, size_k).to(dtype)
+    found, wanted = kernel.launch(x, layer, size_k, size_n, size_k // group, *way).double(), product(x)
     error = ((found - wanted).norm() / wanted.norm()).item()
     assert error < 0.005, (dtype, rows, group, size_k, size_n, way, error)
-    assert not arrived.any()
+    assert not layer.arrived.any()
 
 
-check(torch.bfloat16, 1, 128, 384, 64, (2, 1), False)
-check(torch.bfloat16, 8, 64, 256, 128, (4, 1), True)
-check(torch.float16, 3, 32, 224, 64, (4, 1), True)
-check(torch.float16, 5, 128, 640, 128, (4, 2), False)
-check(torch.bfloat16, 4, 128, 896, 64, (1, 4), True)
-check(torch.bfloat16, 8, 32, 320, 64, (2, 8), True)  # the last of eight have nothing left
+def check_the_comparison() -> None:
+    """A bias in another order is seen, which beside a large product it would not be."""
+    layer, product = layer_of(torch.bfloat16, 128, 1024, 64, True)
+    shape = cockpit_int8_decode.Shape(1024, 64, 8)
+    cockpit_int8_decode.marlin = lambda x, packed, shape: product(x)
+    assert cockpit_int8_decode.agrees(layer, shape)
+    assert not cockpit_int8_decode.agrees(layer._replace(bias=layer.bias.flip(0)), shape)
+    assert not cockpit_int8_decode.agrees(layer._replace(zero=layer.zero ^ 1), shape)
+
+
+for at, way in enumerate(WAYS):
+    check(torch.bfloat16, 1 + 2 * at, 128, 896, 64, way, at % 2 == 0)
+check(torch.bfloat16, 8, 64, 256, 128, WAYS[3], True)
+check(torch.float16, 3, 32, 224, 64, WAYS[1], True)
+check(torch.float16, 5, 128, 640, 128, WAYS[2], False)
+check(torch.bfloat16, 2, 32, 320, 64, WAYS[0], True)  # the last of sixteen have nothing left
+check_the_comparison()
 print("few tokens")

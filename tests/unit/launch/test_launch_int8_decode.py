@@ -95,7 +95,7 @@ def test_a_draft_without_such_layers_says_nothing(decode: Any) -> None:
     assert not said
 
 
-def test_activations_of_another_type_than_the_scales_go_to_marlin(
+def test_activations_of_another_type_than_the_scales_or_between_sixteen_bytes_go_to_marlin(
     decode: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decode, "run", lambda x, packed, shape, way: way)
@@ -104,10 +104,10 @@ def test_activations_of_another_type_than_the_scales_go_to_marlin(
     decode.chosen[shape, 1] = FOUR
     weights = decode.Weights("q", SimpleNamespace(dtype="bfloat16"), *[None] * 7)
     taken = [
-        decode._linear(SimpleNamespace(dtype=kind, shape=(1, 256)), *weights, *shape)
-        for kind in ("bfloat16", "float32")
+        decode._linear(SimpleNamespace(dtype=kind, shape=(1, 256), data_ptr=lambda at=at: at), *weights, *shape)
+        for kind, at in (("bfloat16", 4096), ("float32", 4096), ("bfloat16", 4100))
     ]
-    assert taken == [FOUR, "marlin"]
+    assert taken == [FOUR, "marlin", "marlin"]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,13 @@ def test_activations_of_another_type_than_the_scales_go_to_marlin(
     ],
 )
 def test_only_layers_that_the_kernel_can_read_are_noted(
-    decode: Any, size_k: int, size_n: int, scale: tuple[int, int], given: dict[str, bool], fits: bool
+    decode: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    size_k: int,
+    size_n: int,
+    scale: tuple[int, int],
+    given: dict[str, bool],
+    fits: bool,
 ) -> None:
     config = SimpleNamespace(partition_weight_shape=(size_k, size_n), **given)
     kernel = SimpleNamespace(w_q_name="q", w_s_name="s", w_zp_name="z", w_gidx_name=None, config=config)
@@ -135,6 +141,7 @@ def test_only_layers_that_the_kernel_can_read_are_noted(
         z="z",
         input_global_scale="f",
     )
+    monkeypatch.setattr(decode, "_has_instruction", lambda device: device == "cuda")
     assert decode.enlist(kernel, layer) == (decode.Shape(size_k, size_n, scale[0]) if fits else None)
     assert len(decode.layers) == fits
 

@@ -24,6 +24,7 @@ _TIMED_LAYERS = 12
 _REPEATS = 5
 _NAMESPACE = "cockpit_int8"
 _ARRIVED = "cockpit_int8_arrived"
+_OPTIONAL = ("bias", "g_idx", "order", "workspace")
 
 
 class Shape(NamedTuple):
@@ -68,11 +69,11 @@ def enlist(kernel: Any, layer: Any) -> Shape | None:
     a multiple.
     """
     size_k, size_n = kernel.config.partition_weight_shape
-    setattr(layer, _ARRIVED, _zeros(layer, getattr(layer, kernel.w_q_name).device, size_n // 32))
     packed = weights_of(kernel, layer, None)
     shape = Shape(size_k, size_n, packed.scale.shape[0])
     fits = (
         packed.weight.is_cuda
+        and _has_instruction(packed.weight.device)
         and not getattr(kernel.config, "has_g_idx", False)
         and size_k in (32 * shape.groups, 64 * shape.groups, 128 * shape.groups)
         and size_n % 64 == 0
@@ -81,18 +82,30 @@ def enlist(kernel: Any, layer: Any) -> Shape | None:
     )
     if not fits:
         return None
+    _count(layer, packed.weight.device, size_n // 32)
     layers.append((shape, kernel, layer))
     return shape
 
 
-def _zeros(layer: Any, device: Any, count: int) -> Any:
-    """The layer's counters; weights that are loaded anew keep theirs, as recorded graphs know where those are."""
-    known = getattr(layer, _ARRIVED, None)
-    if known is not None:
-        return known.zero_()
+def _has_instruction(device: Any) -> bool:
+    """mma.m16n8k16 came with Ampere; elsewhere Triton would leave a whole program in the log for every shape."""
     import torch
 
-    return torch.zeros(count, dtype=torch.int32, device=device)
+    return bool(torch.cuda.get_device_capability(device) >= (8, 0))
+
+
+def _count(layer: Any, device: Any, tiles: int) -> None:
+    """Give the layer its counters; weights that are loaded anew keep theirs, as recorded graphs know where those are.
+
+    As a buffer they are saved when vLLM sleeps and gives their memory away.
+    """
+    known = getattr(layer, _ARRIVED, None)
+    if known is not None:
+        known.zero_()
+        return
+    import torch
+
+    layer.register_buffer(_ARRIVED, torch.zeros(tiles, dtype=torch.int32, device=device), persistent=False)
 
 
 def weights_of(kernel: Any, layer: Any, bias: Any) -> Weights:
@@ -101,7 +114,7 @@ def weights_of(kernel: Any, layer: Any, bias: Any) -> Weights:
     weight, scale, zero = (getattr(layer, name) for name in named)
     g_idx = getattr(layer, getattr(kernel, "w_gidx_name", None) or "", None)
     order = getattr(layer, "g_idx_sort_indices", None)
-    arrived, workspace = getattr(layer, _ARRIVED), getattr(kernel, "workspace", None)
+    arrived, workspace = getattr(layer, _ARRIVED, None), getattr(kernel, "workspace", None)
     return Weights(weight, scale, zero, layer.input_global_scale, arrived, bias, g_idx, order, workspace)
 
 
@@ -143,8 +156,9 @@ def define(apply_linear: Callable[..., Any]) -> None:
 
     _marlin[:] = [(apply_linear, frozenset(inspect.signature(apply_linear).parameters))]
     library = torch.library.Library(_NAMESPACE, "FRAGMENT")
-    optional = ", ".join(f"Tensor? {name}" for name in Weights._fields[5:])
-    # The counters are zero before and after a call: to a compiler, nothing is written.
+    optional = ", ".join(f"Tensor? {name}" for name in _OPTIONAL)
+    # The counters are zero before and after a call: to a compiler, nothing is written. Two calls for one layer may
+    # not overlap; vLLM runs all of a model's layers on one stream.
     library.define(
         f"linear(Tensor x, Tensor weight, Tensor scale, Tensor zero, Tensor factor, Tensor arrived, {optional}, "
         "int size_k, int size_n, int groups) -> Tensor"
@@ -155,14 +169,15 @@ def define(apply_linear: Callable[..., Any]) -> None:
 
 
 def _linear(x: Any, *given: Any) -> Any:
-    packed, shape = Weights(*given[:9]), Shape(*given[9:])
-    # The kernel reads 16-bit numbers of the scales' own type; Marlin quantizes whatever comes.
-    way = chosen.get((shape, x.shape[0])) if x.dtype == packed.scale.dtype else None
+    packed, shape = Weights(*given[: -len(Shape._fields)]), Shape(*given[-len(Shape._fields) :])
+    # The kernel reads 16-bit numbers of the scales' own type, sixteen bytes apart; Marlin quantizes whatever comes.
+    fits = x.dtype == packed.scale.dtype and x.data_ptr() % 16 == 0
+    way = chosen.get((shape, x.shape[0])) if fits else None
     return marlin(x, packed, shape) if way is None else run(x, packed, shape, way)
 
 
 def _like(x: Any, *given: Any) -> Any:
-    return x.new_empty((x.shape[0], given[10]))
+    return x.new_empty((x.shape[0], Shape(*given[-len(Shape._fields) :]).size_n))
 
 
 def apply(x: Any, packed: Weights, shape: Shape) -> Any:
@@ -184,9 +199,16 @@ def _whole(size: tuple[int, int], packed: Weights) -> Any:
 
 
 def agrees(packed: Weights, shape: Shape) -> bool:
-    """Whether both ways give the same product, of numbers that int8 activations hold exactly."""
+    """Whether both ways give the same product, of numbers that int8 activations hold exactly.
+
+    Beside so large a product a bias would not be seen: where there is one, the same is asked of small numbers.
+    """
     x = _whole((ROWS[-1], shape.size_k), packed)
     x[:, 0] = 127
+    return all(_agree(x * size, packed, shape) for size in ((1.0,) if packed.bias is None else (1.0, 2.0**-12)))
+
+
+def _agree(x: Any, packed: Weights, shape: Shape) -> bool:
     wanted = marlin(x, packed, shape).float()
     bound = 0.02 * wanted.abs().max()
     return all(bool((run(x, packed, shape, way).float() - wanted).abs().max() <= bound) for way in WAYS)
