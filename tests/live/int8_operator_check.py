@@ -27,7 +27,7 @@ class Layer(torch.nn.Module):
         ):
             setattr(self, name, torch.nn.Parameter(torch.zeros(size, dtype=kind), requires_grad=False))
         self.g_idx = self.g_idx_sort_indices = torch.zeros(0)
-        self.cockpit_int8_arrived = torch.zeros(2, dtype=torch.int32)
+        decode._count(self, "cpu", 2)
         self.input_global_scale = torch.nn.Parameter(torch.tensor(3.0), requires_grad=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -42,4 +42,8 @@ layer = torch.compile(Layer(), fullgraph=True, dynamic=True)
 few, many = layer(torch.randn(2, 256)), layer(torch.randn(2, 3, 256))
 assert few.shape == (2, 64) and bool((few == 16).all())
 assert many.shape == (2, 3, 64) and bool((many == 6).all())
+kept = layer._orig_mod.cockpit_int8_arrived.add_(1)
+decode._count(layer._orig_mod, "cpu", 2)
+assert not kept.any() and "cockpit_int8_arrived" in dict(layer._orig_mod.named_buffers())
+assert "cockpit_int8_arrived" not in layer._orig_mod.state_dict()
 print("one operator")
