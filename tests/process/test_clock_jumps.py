@@ -44,8 +44,8 @@ def test_a_boot_during_which_the_clock_is_set(
 ) -> None:
     clock = Clock(monkeypatch, ahead)
     options = ("--boot-seconds", "1", "--boots-when", str(tmp_path / "booted"))
-    running = start(make_plan(*options, engine_version="0.32.0", gpu_model="CPU"))
     began = time.monotonic()
+    running = start(make_plan(*options, engine_version="0.32.0", gpu_model="CPU"))
     watch = BootWatch(running)
     seen = [watch.tick()]
     clock.ahead = 0.0
@@ -55,7 +55,7 @@ def test_a_boot_during_which_the_clock_is_set(
         time.sleep(0.1)
     took = time.monotonic() - began
     assert seen[-1].life == "ready" and seen[-1].boot.ready
-    assert all(0 <= one.seconds <= took + 2 for one in seen)
+    assert not [one.seconds for one in seen if not 0 <= one.seconds <= took + 2]
     assert all(one.silence is None or not one.silence.alarm for one in seen)
     stages = seen[-1].boot.stages
     assert all(0 <= (stage.seconds or 0.0) <= took + 4 for stage in stages)
