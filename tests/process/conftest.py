@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import signal
@@ -26,6 +27,7 @@ from cockpit.supervisor.spawn import Running
 PATIENCE = 90.0
 """Seconds; only what fails takes them, and everything here also runs on machines that have other things to do."""
 _PORTS = itertools.count()
+_BLOCK_PORTS, _BLOCKS = 16, 600
 FAKE_SERVER = Path(__file__).parents[1] / "fakes" / "fake_server.py"
 
 
@@ -54,12 +56,27 @@ def _environment(pid: int) -> str:
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that stays free until it is bound: none that the kernel gives out to others meanwhile."""
+    """A port that stays free until it is bound: neither the kernel nor another run of tests hands it out."""
+    first = _block().getsockname()[1]
     while True:
-        port = 10_000 + os.getpid() % 600 * 16 + next(_PORTS) % 16
+        port = first + 1 + next(_PORTS) % (_BLOCK_PORTS - 1)
         with socket.socket() as listener, contextlib.suppress(OSError):
             listener.bind(("127.0.0.1", port))
-            return port
+            return int(port)
+
+
+@functools.cache
+def _block() -> socket.socket:
+    """Ports of this process alone, for as long as it holds the first of them."""
+    for block in range(os.getpid(), os.getpid() + _BLOCKS):
+        holder = socket.socket()
+        try:
+            holder.bind(("127.0.0.1", 10_000 + block % _BLOCKS * _BLOCK_PORTS))
+        except OSError:
+            holder.close()
+        else:
+            return holder
+    raise RuntimeError("no block of ports is free")
 
 
 @pytest.fixture

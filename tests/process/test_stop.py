@@ -265,7 +265,8 @@ def test_a_killed_cockpit_leaves_its_server_to_the_next_one(make_plan: Plans, mo
     record = store.load("cpu-fake")
     assert (record.process is None) == (moment == "before-pid")
     adopted = attach(record)
-    assert until_settled(adopted).life == "ready"
+    last = until_settled(adopted)
+    assert last.life == "ready", (last.diagnosis, adopted.record)
     assert state_of(store.load("cpu-fake")) == "ready"
     pid = root_of(adopted).pid
     result = stop(store.load("cpu-fake"))
