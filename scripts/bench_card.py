@@ -5,15 +5,16 @@ python scripts/bench_card.py [RIG] [SLUG|all]
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import statistics
-import sys
 import time
 from typing import Any, NamedTuple
 
 from textual.pilot import Pilot
 
+from cockpit.errors import CockpitError
 from cockpit.rig.described import load_rig
 from cockpit.session import Session
 from cockpit.tui.app import CockpitApp
@@ -90,9 +91,15 @@ async def measure(rig: str, wanted: str) -> list[Redraw]:
 
 def main() -> None:
     """Print the figures."""
-    rig = sys.argv[1] if len(sys.argv) > 1 else "2x3090"
-    wanted = sys.argv[2] if len(sys.argv) > 2 else "vllm/qwen38-27b-int6-mixed"
-    figures = asyncio.run(measure(rig, wanted))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("rig", nargs="?", default="2x3090", help="a known rig or its file")
+    parser.add_argument("slug", nargs="?", default="vllm/qwen38-27b-int6-mixed", help="a slug, or all")
+    words = parser.parse_args()
+    rig, wanted = words.rig, words.slug
+    try:
+        figures = asyncio.run(measure(rig, wanted))
+    except CockpitError as error:
+        parser.error(str(error))
     print(f"{len(figures)} keys, cards of {wanted} on {rig}, load average {os.getloadavg()[0]:.1f}")
     for name in ("clock", "cpu"):
         times = [getattr(one, name) for one in figures]

@@ -5,12 +5,11 @@ Each line of RESULTS is what tests/faults.py keeps of one fault: nothing in the 
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 SUITES = {
@@ -51,8 +50,11 @@ Run on {date}, {cores} cores, Python {python}: {tried} tries of {faults} faults,
 
 def main() -> None:
     """Print the document."""
-    lines = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
-    results: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "results", type=argparse.FileType(encoding="utf-8"), help="what tests/faults.py kept of a run"
+    )
+    results: list[dict[str, Any]] = [json.loads(line) for line in parser.parse_args().results]
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for result in results:
         if result["outcome"] != "skipped":
