@@ -38,6 +38,8 @@ class BootLog:
         self._latest = 0.0
         self._draft = BootDraft()
         self._trouble = TroubleReader(arguments)
+        self._told: tuple[BootState, BootState] | None = None
+        """The boot and what a snapshot made of it, as long as nothing was read since."""
 
     def feed(self, lines: Iterable[str], now: float) -> None:
         """Read further lines, cleaned and whole, seen at Unix time ``now``.
@@ -47,6 +49,7 @@ class BootLog:
         """
         stamped: float | None = None
         for raw in lines:
+            self._told = None
             for line in parse(raw):
                 if line.text.startswith(_FIRST_WORDS) and self._trouble.is_over(self._draft.ready):
                     self._begin_again()
@@ -84,7 +87,10 @@ class BootLog:
     def snapshot(self) -> BootState:
         """The boot as it stands."""
         boot = self._draft.snapshot(None)
-        return msgspec.structs.replace(boot, first_exception=self._trouble.first_exception(boot))
+        # To weigh the incidents of a log takes milliseconds, and a screen asks every second.
+        if self._told is None or self._told[0] != boot:
+            self._told = boot, msgspec.structs.replace(boot, first_exception=self._trouble.first_exception(boot))
+        return self._told[1]
 
     def diagnosis(self, end: End) -> Diagnosis:
         """What the log so far says about its server, of which ``end`` is known besides."""

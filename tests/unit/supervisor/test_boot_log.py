@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cockpit.supervisor.boot import BootLog
 from cockpit.supervisor.boot_state import BootState
+from cockpit.supervisor.diagnose.reader import TroubleReader
 from cockpit.supervisor.logfile import Tail
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "boot-logs"
@@ -370,3 +371,20 @@ def test_a_download_shows_in_the_stage_that_waits_for_it() -> None:
     log.feed(["Starting to load model x..."], 1.0)
     log.feed_unfinished("Fetching 9 files:  33%|███▎      | 3/9 [00:10<00:20,  3.4s/it]", 2.0)
     assert log.snapshot().stages[-1].progress == "downloading files 3/9"
+
+
+def test_incidents_are_weighed_once_while_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    weighed: list[BootState] = []
+    first = TroubleReader.first_exception
+    monkeypatch.setattr(
+        TroubleReader, "first_exception", lambda self, boot: weighed.append(boot) or first(self, boot)
+    )
+    log = BootLog(0.0)
+    log.feed(["Traceback (most recent call last):", "ValueError: no such thing"], 1.0)
+    assert log.snapshot() == log.snapshot() and len(weighed) == 1
+    assert log.snapshot().first_exception == "ValueError: no such thing"
+    log.engine_began(2.0)
+    assert log.snapshot().current == "config" and len(weighed) == 2
+    log.feed(["Traceback (most recent call last):", "OSError: another"], 3.0)
+    log.snapshot()
+    assert len(weighed) == 3
