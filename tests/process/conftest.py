@@ -32,15 +32,17 @@ FAKE_SERVER = Path(__file__).parents[1] / "fakes" / "fake_server.py"
 
 
 @pytest.fixture(autouse=True)
-def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
-        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
-    # Tests run side by side: what another one orphans is neither shown nor ended here.
-    monkeypatch.setattr("cockpit.supervisor.others.find_settled_leftovers", lambda: _own_leftovers(str(tmp_path)))
-    yield tmp_path
-    for record in store.load_all()[0]:
-        for who in process.members_of(record):
-            process.send_signal(who, signal.SIGKILL)
+def homes(tmp_path: Path) -> Iterator[Path]:
+    """XDG homes of this test alone, which no ``monkeypatch.undo()`` takes back, and no server left afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
+            patch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
+        # Tests run side by side: what another one orphans is neither shown nor ended here.
+        patch.setattr("cockpit.supervisor.others.find_settled_leftovers", lambda: _own_leftovers(str(tmp_path)))
+        yield tmp_path
+        for record in store.load_all()[0]:
+            for who in process.members_of(record):
+                process.send_signal(who, signal.SIGKILL)
 
 
 def _own_leftovers(home: str) -> tuple[Leftover, ...]:

@@ -265,12 +265,12 @@ def test_an_address_of_this_host_meets_what_listens_on_all_of_them() -> None:
     ],
 )
 def test_a_command_that_only_names_vllm_is_none(argv: list[str]) -> None:
-    one = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
+    one = subprocess.Popen(argv, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         assert wait_for(lambda: b"vllm" in Path(f"/proc/{one.pid}/cmdline").read_bytes())
         assert one.pid not in {server.process.pid for server in find_foreign()}
     finally:
-        one.kill()
+        os.killpg(one.pid, signal.SIGKILL)
         one.wait()
 
 

@@ -48,26 +48,27 @@ def screen_text(snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture(autouse=True)
-def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """XDG homes of this test alone, no vllm in PATH, and no server left afterwards."""
-    for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
-        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
-    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    # Far from 8000: a real vLLM may be loading there, which binds its port long before it listens. Apart from
-    # those of other workers, whose servers may just be about to bind theirs.
-    monkeypatch.setattr("cockpit.this_host.FIRST_PORT", 20_000 + os.getpid() % 600 * 16)
-    # The host is as fixed as the rig: a machine without a compiler or with models in its cache tests the same.
-    monkeypatch.setattr("cockpit.this_host.read_facts", lambda _: HOST)
-    monkeypatch.setattr("cockpit.supervisor.others.find_foreign", lambda _: ())
-    monkeypatch.setattr("cockpit.supervisor.others.find_settled_leftovers", tuple)
-    monkeypatch.setattr("cockpit.supervisor.holders.gpu_holders", dict)
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
-    for name in ("HF_HUB_CACHE", "NO_COLOR", "VLLM_API_KEY", "VLLM_MARLIN_INPUT_DTYPE", "EDITOR", "VISUAL"):
-        monkeypatch.delenv(name, raising=False)
-    yield tmp_path
-    for record in store.load_all()[0]:
-        for who in process.members_of(record):
-            process.send_signal(who, signal.SIGKILL)
+def homes(tmp_path: Path) -> Iterator[Path]:
+    """XDG homes of this test alone, no vllm in PATH, and no server left: no ``monkeypatch.undo()`` changes that."""
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
+            patch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
+        patch.setenv("PATH", str(tmp_path / "empty"))
+        # Far from 8000: a real vLLM may be loading there, which binds its port long before it listens. Apart from
+        # those of other workers, whose servers may just be about to bind theirs.
+        patch.setattr("cockpit.this_host.FIRST_PORT", 20_000 + os.getpid() % 600 * 16)
+        # The host is as fixed as the rig: a machine without a compiler or with models in its cache tests the same.
+        patch.setattr("cockpit.this_host.read_facts", lambda _: HOST)
+        patch.setattr("cockpit.supervisor.others.find_foreign", lambda _: ())
+        patch.setattr("cockpit.supervisor.others.find_settled_leftovers", tuple)
+        patch.setattr("cockpit.supervisor.holders.gpu_holders", dict)
+        patch.setenv("HF_HOME", str(tmp_path / "hub"))
+        for name in ("HF_HUB_CACHE", "NO_COLOR", "VLLM_API_KEY", "VLLM_MARLIN_INPUT_DTYPE", "EDITOR", "VISUAL"):
+            patch.delenv(name, raising=False)
+        yield tmp_path
+        for record in store.load_all()[0]:
+            for who in process.members_of(record):
+                process.send_signal(who, signal.SIGKILL)
 
 
 def _found(session: Session, folder: str) -> tuple[list[Engine], list[EngineProblem]]:

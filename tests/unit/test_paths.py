@@ -56,3 +56,7 @@ def test_a_failed_write_keeps_the_old_content_and_leaves_nothing(tmp_path: Path)
         paths.write_atomic(target, b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
     assert (target / "kept").exists()
+
+
+def test_a_test_without_a_home_of_its_own_has_not_that_of_who_runs_it() -> None:
+    assert all("cockpit-tests-" in str(home) for home in (paths.state_home(), paths.config_home()))
