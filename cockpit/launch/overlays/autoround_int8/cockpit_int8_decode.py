@@ -170,7 +170,7 @@ def define(apply_linear: Callable[..., Any]) -> None:
 
 def _linear(x: Any, *given: Any) -> Any:
     packed, shape = Weights(*given[: -len(Shape._fields)]), Shape(*given[-len(Shape._fields) :])
-    # The kernel reads 16-bit numbers of the scales' own type, sixteen bytes apart; Marlin quantizes whatever comes.
+    # The kernel reads 16-bit numbers of the scales' own type, from a multiple of 16 bytes on; Marlin whatever comes.
     fits = x.dtype == packed.scale.dtype and x.data_ptr() % 16 == 0
     way = chosen.get((shape, x.shape[0])) if fits else None
     return marlin(x, packed, shape) if way is None else run(x, packed, shape, way)
